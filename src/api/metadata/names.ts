@@ -36,9 +36,14 @@ export function checkName(text: string): readonly string[] {
 const labelGrammar = new RegExp(`^${label}$`);
 const labelMaxBytes = 63;
 
-/** Names that become one label of a host name (RFC 1123). */
+/** Whether a text is one label of a host name (RFC 1123). */
+export function isLabel(text: string): boolean {
+  return text.length <= labelMaxBytes && labelGrammar.test(text);
+}
+
+/** Names that become one label of a host name. Returns what is wrong, or nothing. */
 export function checkLabel(text: string): readonly string[] {
-  return Buffer.byteLength(text) <= labelMaxBytes && labelGrammar.test(text)
+  return isLabel(text)
     ? none
     : [
         `must be a DNS label: at most ${labelMaxBytes} lower-case letters, digits and '-', with a letter or digit at both ends`,

@@ -2,9 +2,10 @@
 // ServiceAccount and RBAC of the site by server-side apply, and obtains a token of that ServiceAccount.
 
 import { HansaError } from '../../core/errors/error.ts';
+import { isRecord } from '../../core/json/is-record.ts';
 import { claimsOf } from '../../core/kube/credentials/token-claims.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
-import { isRecord, KubeStatusError } from '../../core/kube/kube-errors.ts';
+import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
 import type { Manifest } from '../manifests/manifest.ts';
 import { manifestName, manifestPath } from './manifest-path.ts';

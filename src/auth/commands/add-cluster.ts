@@ -33,6 +33,7 @@ import {
   namespaceOf,
 } from '../manifests/manifest.ts';
 import { caConfigMap, caConfigMapPath, planPublication } from '../manifests/published-ca.ts';
+import { yamlDocuments } from './cluster-manifests.ts';
 
 export interface AddOptions {
   readonly kubeconfig?: string;
@@ -98,7 +99,7 @@ async function add(addition: Addition): Promise<void> {
   const manifests = await manifestsFor(addition, info, account);
   if (options.dryRun === true) {
     const all = [...manifests, clusterObject(registration)];
-    kit.print(all.map((each) => yamlOf(kit, each)).join('\n---\n'));
+    kit.print(yamlDocuments(kit, all));
     return;
   }
   await client.apply(clusterKind, name, clusterObject(registration), {
@@ -177,10 +178,6 @@ function jsonOf(body: Buffer): unknown {
   } catch {
     return undefined;
   }
-}
-
-function yamlOf(kit: CommandKit, value: unknown): string {
-  return (kit.renderValue(value, { format: 'yaml' }) ?? '').trimEnd();
 }
 
 interface Rule {

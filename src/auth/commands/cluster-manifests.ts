@@ -196,9 +196,11 @@ function readPem(kit: CommandKit, file: string): string {
 /** YAML documents by default; one List in the formats that have no documents, as kubectl has it. */
 function textOf(kit: CommandKit, objects: readonly unknown[], output: OutputFormat): string {
   const list = kit.renderValue({ apiVersion: 'v1', kind: 'List', items: objects }, output);
-  return list ?? objects.map((object) => yamlOf(kit, object)).join('\n---\n');
+  return list ?? yamlDocuments(kit, objects);
 }
 
-function yamlOf(kit: CommandKit, value: unknown): string {
-  return (kit.renderValue(value, { format: 'yaml' }) ?? '').trimEnd();
+export function yamlDocuments(kit: CommandKit, objects: readonly unknown[]): string {
+  return objects
+    .map((object) => (kit.renderValue(object, { format: 'yaml' }) ?? '').trimEnd())
+    .join('\n---\n');
 }

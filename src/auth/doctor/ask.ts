@@ -2,9 +2,9 @@
 
 import type { Cluster } from '../../api/kinds/cluster.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { isRecord } from '../../core/json/is-record.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { KubeResponse } from '../../core/kube/kube-client.ts';
-import { isRecord } from '../../core/kube/kube-errors.ts';
 
 /** Of one request: an operator waits. Answers about the site itself and discovery documents are small. */
 export const askLimits = { timeoutMs: 5_000, maxBytes: 256 * 1024 } as const;

@@ -1,5 +1,6 @@
 // `hansa doctor --cluster`: asks the daemon to examine a cluster and shows its findings.
 
+import { isLabel } from '../../api/metadata/names.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { DoctorSubject, Finding, SubjectCheck } from '../../core/plane/doctor.ts';
 import { pathTo } from '../../core/plane/path-to.ts';
@@ -17,7 +18,7 @@ It changes nothing. With --site, this needs the right to update that Cluster.`,
   example: '--cluster app1',
   listedBy: 'cluster list',
   parse: (text) => {
-    if (/^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/.test(text)) return text;
+    if (isLabel(text)) return text;
     throw new HansaError(
       'HANSA_USAGE',
       `${JSON.stringify(text)} is not the name of a cluster. To list them: hansa cluster list`,

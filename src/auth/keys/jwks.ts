@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { readKeyId, readVerificationKey } from '../../core/identity/jwt/jwk.ts';
 import { isJwsAlgorithm } from '../../core/identity/jwt/jws.ts';
 import { spkiOf } from '../../core/identity/x509/keys.ts';
+import { isRecord } from '../../core/json/is-record.ts';
 import { duplicateFields, parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { KeySet, VerificationKey } from './cluster-keys.ts';
 
@@ -69,17 +70,17 @@ function listOf(document: Uint8Array): readonly unknown[] {
     throw new TypeError(`it ${why}`, { cause: caught });
   }
   const bytes = Buffer.from(document.buffer, document.byteOffset, document.byteLength);
-  if (isObject(parsed) && duplicateFields(bytes).length > 0) {
+  if (isRecord(parsed) && duplicateFields(bytes).length > 0) {
     throw new TypeError('it has a field twice');
   }
-  const list = isObject(parsed) ? parsed['keys'] : undefined;
+  const list = isRecord(parsed) ? parsed['keys'] : undefined;
   if (!Array.isArray(list)) throw new TypeError('it has no list of keys');
   return list;
 }
 
 /** Throws TypeError, or what `readVerificationKey` throws. */
 function readKey(member: unknown): VerificationKey {
-  if (!isObject(member)) throw new TypeError('it is not an object');
+  if (!isRecord(member)) throw new TypeError('it is not an object');
   const { use, alg, key_ops: operations } = member;
   // RFC 7517 §4.2 to §4.4: all optional.
   if (use !== undefined && use !== 'sig') throw new TypeError('its use is not sig');
@@ -95,10 +96,6 @@ function readKey(member: unknown): VerificationKey {
 function identityOf({ keyId, publicKey }: VerificationKey): string {
   const digest = createHash('sha256').update(spkiOf(publicKey)).digest('base64url');
   return JSON.stringify([keyId ?? null, digest]);
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 export function keySetOf(

@@ -2,7 +2,8 @@
 // the JSON decoder of go-jose.
 
 import { goKind } from '../../api/schema/go-text.ts';
-import { duplicateKeyOf, isRecord, type JsonRecord } from './json-record.ts';
+import { isRecord, type JsonRecord } from '../../core/json/is-record.ts';
+import { duplicateKeyOf } from './duplicate-key.ts';
 
 /** The issuer of tokens that controllers stored in Secrets before Kubernetes 1.24. They have no expiry. */
 export const legacyIssuer = 'kubernetes/serviceaccount';

@@ -1,6 +1,7 @@
 // The verdict about a token with a valid signature: audiences, times, and the user that its claims name.
 // Texts and their order are those of kube-apiserver.
 
+import { checkName, isLabel } from '../../api/metadata/names.ts';
 import { quoteGo } from '../../api/schema/go-text.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { ObjectReference, TokenClaims } from './decode-claims.ts';
@@ -101,15 +102,8 @@ function isPossible(reference: ObjectReference | undefined): boolean {
   return reference === undefined || (isSubdomain(reference.name) && reference.uid !== '');
 }
 
-const label = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
-const subdomain = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/;
-
-function isLabel(text: string): boolean {
-  return label.test(text);
-}
-
 function isSubdomain(text: string): boolean {
-  return text.length <= 253 && subdomain.test(text);
+  return checkName(text).length === 0;
 }
 
 function usernameOf({ namespace, serviceAccount }: TokenClaims): string {

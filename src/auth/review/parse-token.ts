@@ -1,9 +1,9 @@
 // Splits a token in compact form (RFC 7515 §7.1) into header, claims and signature, once, and finds it in
 // the text that was sent as kube-apiserver does. Nothing here is verified.
 
+import { isRecord, type JsonRecord } from '../../core/json/is-record.ts';
 import { jsonExcess } from '../../core/json/strict-json.ts';
 import { blank, notOurs } from './denial.ts';
-import { isRecord, type JsonRecord } from './json-record.ts';
 import { readHeader, type TokenHeader } from './token-header.ts';
 import type { Denial } from './verdict.ts';
 

@@ -3,11 +3,11 @@
 
 import { goKind } from '../../api/schema/go-text.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { isRecord, type JsonRecord } from '../../core/json/is-record.ts';
 import { summaryOf } from '../../core/json/json-body.ts';
 import { jsonSyntaxError } from '../../core/json/json-syntax-error.ts';
 import { jsonExcess } from '../../core/json/strict-json.ts';
 import { ProtobufError, readEnvelope, readMessage, type Shape } from '../../core/kube/protobuf.ts';
-import { isRecord, type JsonRecord } from './json-record.ts';
 import { bodyEncoding } from './review-encoding.ts';
 import type { TokenQuestion } from './verdict.ts';
 

@@ -5,8 +5,9 @@ import { X509Certificate } from 'node:crypto';
 import { goKind } from '../../api/schema/go-text.ts';
 import { importJwk } from '../../core/identity/jwt/jwk.ts';
 import { isJwsAlgorithm, type JwsAlgorithm } from '../../core/identity/jwt/jws.ts';
+import { isRecord } from '../../core/json/is-record.ts';
 import { wrongSignature } from './denial.ts';
-import { duplicateKeyOf, isRecord } from './json-record.ts';
+import { duplicateKeyOf } from './duplicate-key.ts';
 
 export interface TokenHeader {
   /** Undefined for `none`, HMAC and unknown ones: no key verifies them. */

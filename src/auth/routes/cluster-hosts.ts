@@ -1,10 +1,10 @@
 // The host names of TokenReview endpoints: `api.CLUSTER.BASE`, and `api.BASE` for the local cluster. A base
 // below `cluster.local` has a short form without it, which resolvers inside of a cluster accept too. Pure.
 
+import { isLabel } from '../../api/metadata/names.ts';
+
 /** The domain of most clusters, which Pods may leave out. */
 const clusterDomain = '.cluster.local';
-
-const label = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 
 /** What a host means: a cluster by name, the local cluster, or no cluster. */
 export type HostMeaning =
@@ -39,7 +39,7 @@ export function meaningOf(bases: readonly string[], host: string): HostMeaning {
     if (front === 'api') return 'local';
     const cluster = front.startsWith('api.') ? front.slice(4) : '';
     // A label only, so that a host has one reading.
-    return label.test(cluster) ? { cluster } : 'malformed';
+    return isLabel(cluster) ? { cluster } : 'malformed';
   }
   return 'elsewhere';
 }

@@ -4,6 +4,7 @@
 import { HansaError } from '../errors/error.ts';
 import { inWords } from '../identity/tls/connect-failure.ts';
 import { isLate } from '../identity/tls/dial.ts';
+import { isRecord } from '../json/is-record.ts';
 import { parseBoundedJson } from '../json/strict-json.ts';
 import type { KubeResponse } from './kube-client.ts';
 
@@ -149,8 +150,4 @@ export function printableText(text: string, maxLength: number): string {
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ')
     .trim();
   return text.length > maxLength ? `${clean}…` : clean;
-}
-
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -2,6 +2,7 @@
 // every status but 2xx.
 
 import { HansaError } from '../errors/error.ts';
+import { isRecord } from '../json/is-record.ts';
 import { parseBoundedJson } from '../json/strict-json.ts';
 import type {
   CollectionPath,
@@ -11,7 +12,7 @@ import type {
   KubeResponse,
   KubeStream,
 } from './kube-client.ts';
-import { isRecord, KubeStatusError, unreachable } from './kube-errors.ts';
+import { KubeStatusError, unreachable } from './kube-errors.ts';
 
 const fieldManager = 'hansa';
 /** Objects in one page, as in client-go. */

@@ -4,7 +4,8 @@
 import { dirname, resolve, sep } from 'node:path';
 import { parseDocument } from 'yaml';
 import { HansaError } from '../errors/error.ts';
-import { isRecord, printableText } from './kube-errors.ts';
+import { isRecord } from '../json/is-record.ts';
+import { printableText } from './kube-errors.ts';
 import { checkEndpoint } from './open-connection.ts';
 
 export interface KubeconfigFile {

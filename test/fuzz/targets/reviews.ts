@@ -4,12 +4,12 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { decodeClaims } from '../../../src/auth/review/decode-claims.ts';
 import { encodeReview } from '../../../src/auth/review/encode-review.ts';
-import { isRecord } from '../../../src/auth/review/json-record.ts';
 import { judgeByKeys, judgeClaims } from '../../../src/auth/review/judge-claims.ts';
 import { maxReviewBytes, readReview } from '../../../src/auth/review/read-review.ts';
 import { readToken } from '../../../src/auth/review/read-token.ts';
 import { keySetOf } from '../../../src/auth/review/test-service-account-tokens.ts';
 import { HansaError } from '../../../src/core/errors/error.ts';
+import { isRecord } from '../../../src/core/json/is-record.ts';
 import { protobufMediaType } from '../../../src/core/kube/protobuf.ts';
 import type { Target } from '../target.ts';
 

@@ -4,10 +4,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { HansaError } from '../../errors/error.ts';
 import { fileProblem } from '../../command/file-problem.ts';
+import { isRecord } from '../../json/is-record.ts';
 import { parseBoundedJson } from '../../json/strict-json.ts';
 import type { Io } from '../../plane/command-kit.ts';
 import type { KubeCredential, KubeCredentialSource, KubeEndpoint } from '../kube-client.ts';
-import { isRecord } from '../kube-errors.ts';
 import type { ExecPlugin } from '../kubeconfig.ts';
 
 /** Plugins call a cloud or read a cache. */

@@ -1,6 +1,7 @@
 // What a ServiceAccount token says about itself, for its renewal. Nothing here is verified: the API
 // server decides what the token is good for.
 
+import { isRecord } from '../../json/is-record.ts';
 import { parseBoundedJson } from '../../json/strict-json.ts';
 
 /** A header of most servers holds no more. */
@@ -43,7 +44,7 @@ export function claimsOf(token: string): TokenClaims | undefined {
     // The parser's message would quote the token.
     return undefined;
   }
-  if (!isObject(claims)) return undefined;
+  if (!isRecord(claims)) return undefined;
   const { iss, sub, aud, iat, exp } = claims;
   const subject = typeof sub === 'string' ? sub : undefined;
   return {
@@ -77,10 +78,10 @@ const bindable = [
 ] as const;
 
 function boundObjectOf(claim: unknown): BoundObject | undefined {
-  if (!isObject(claim)) return undefined;
+  if (!isRecord(claim)) return undefined;
   for (const [field, kind] of bindable) {
     const found = claim[field];
-    if (!isObject(found)) continue;
+    if (!isRecord(found)) continue;
     const { name, uid } = found;
     if (typeof name === 'string' && typeof uid === 'string') return { kind, name, uid };
   }
@@ -91,8 +92,4 @@ function secondsToMs(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isFinite(value) && value > 0
     ? value * 1000
     : undefined;
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

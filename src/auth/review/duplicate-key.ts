@@ -1,12 +1,7 @@
-// JSON objects inside tokens, and their duplicate keys, which go-jose refuses and JSON.parse does not see.
+// Finds duplicate keys of JSON objects inside tokens, which go-jose refuses and JSON.parse does not see.
 
+import { isRecord, type JsonRecord } from '../../core/json/is-record.ts';
 import { duplicateFields } from '../../core/json/strict-json.ts';
-
-export type JsonRecord = Readonly<Record<string, unknown>>;
-
-export function isRecord(value: unknown): value is JsonRecord {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 /**
  * The first duplicate key of `record`, or of the objects in it that `inside` names by their paths.
