@@ -39,14 +39,14 @@ export const authKeys = {
   'auth.callerReviewsPerSecond': configKey({
     placeholder: 'COUNT',
     meaning:
-      'Token reviews per second of one caller. Further ones get 429 with Retry-After. 0 means no limit.',
+      'Token reviews per second of one caller at each replica. Further ones get 429 with Retry-After. 0 means no limit.',
     default: '10000',
     parse: parseCount(0, 10_000_000),
   }),
   'auth.clusterReviewsPerSecond': configKey({
     placeholder: 'COUNT',
     meaning:
-      'Token reviews per second of one cluster, of all callers together. Further ones get 429 with Retry-After. 0 means no limit.',
+      'Token reviews per second of one cluster at each replica, of all callers together. Further ones get 429 with Retry-After. 0 means no limit.',
     default: '50000',
     parse: parseCount(0, 10_000_000),
   }),

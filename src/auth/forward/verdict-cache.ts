@@ -82,8 +82,9 @@ export function questionKey(token: string, audiences: readonly string[]): string
 }
 
 /**
- * First in, first out, and an entry that was used since is spared once. Hits write one flag. Space is taken from the cluster that needs it, unless
- * that one has less than its share: then from the largest one. So one cluster cannot displace the others.
+ * First in, first out, and an entry that was used since is spared once. A hit writes one flag. The cluster that
+ * needs space gives up its own entries, unless it has less than its share: then the largest one does. So one
+ * cluster cannot displace the others.
  */
 export class VerdictCache {
   readonly #clock: Clock;
