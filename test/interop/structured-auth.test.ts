@@ -14,6 +14,7 @@ import { certificatePem } from '../../src/core/identity/x509/pem.ts';
 import { credentialOf, forge, purposes } from '../../src/core/identity/x509/test-forge.ts';
 import { hansa, type Ran, temporaryFolder } from '../e2e/daemon.ts';
 import { freePort } from '../e2e/free-ports.ts';
+import { until } from '../e2e/until.ts';
 import { serviceAccountIssuer } from './kube-apiserver.ts';
 import { Kubectl } from './kubectl.ts';
 import {
@@ -43,6 +44,8 @@ suite(
     let site: Site;
     let cluster: ReviewCluster;
     let trap: Trap;
+    /** Of the site itself, for the audience of the cluster. */
+    let siteSvid: string;
 
     before(async () => {
       const folder = temporaryFolder();
@@ -71,6 +74,7 @@ suite(
       await kubectl.ok(['apply', '-f', '-'], { input: await authConfig('access') });
       await kubectl.close();
       trap = await startTrap();
+      siteSvid = await trap.bearerFor(site.client, specFor(trap, audience));
     });
     after(async () => {
       trap?.server.close();
@@ -91,7 +95,7 @@ suite(
       });
     const whoAmI = (token: string): Promise<WireAnswer> =>
       ask(token, 'POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', {});
-    const specFor = (at: { readonly url: string; readonly ca: string }, to: string): object => ({
+    const specFor = (at: { readonly url: string; readonly ca: string }, to: string) => ({
       issuer: serviceAccountIssuer,
       apiServer: at.url,
       caBundle: at.ca,
@@ -112,18 +116,23 @@ suite(
     });
 
     test('knows the site by its SPIFFE ID, with no rights beyond reviews', async () => {
-      const token = await trap.bearerFrom(site.client, specFor(trap, audience));
-      const { status, text } = await whoAmI(token);
+      const { status, text } = await whoAmI(siteSvid);
       assert.equal(status, 201, text);
       const { userInfo } = (JSON.parse(text) as { status: { userInfo: { username: string } } })
         .status;
       assert.equal(userInfo.username, siteUser(trustDomain));
       for (const path of ['/api/v1/secrets', '/api/v1/namespaces', '/api/v1/nodes'])
-        assert.equal((await ask(token, 'GET', path)).status, 403, path);
+        assert.equal((await ask(siteSvid, 'GET', path)).status, 403, path);
+    });
+
+    test('gets the only JWT-SVIDs for its audience', async () => {
+      const { status, text } = await trap.register(site.client, specFor(trap, audience));
+      assert.equal(status, 422, text);
+      assert.match(text, /cluster app1 uses \\"app1\\" for another API server/);
     });
 
     test('refuses the JWT-SVID of the site for another audience', async () => {
-      const token = await trap.bearerFrom(site.client, specFor(trap, 'other'));
+      const token = await trap.bearerFor(site.client, specFor(trap, 'other'));
       const { status, text } = await whoAmI(token);
       assert.equal(status, 401, text);
     });
@@ -148,8 +157,15 @@ interface Trap {
   readonly url: string;
   readonly ca: string;
   readonly server: Server;
+  /** Creates a Cluster with this trap as API server. */
+  register(admin: WireClient, spec: TrapSpec): Promise<WireAnswer>;
   /** The bearer token that the site sends to an API server of this Cluster. */
-  bearerFrom(admin: WireClient, spec: object): Promise<string>;
+  bearerFor(admin: WireClient, spec: TrapSpec): Promise<string>;
+}
+
+/** Of a Cluster whose API server is asked with a JWT-SVID of the site. */
+interface TrapSpec {
+  readonly credential: { readonly jwtSVID: { readonly audience: string } };
 }
 
 /** An API server that keeps the credentials which it is shown, and answers nothing. */
@@ -162,28 +178,41 @@ async function startTrap(): Promise<Trap> {
     purposes: [purposes.server],
   });
   const { certificateChain: cert, privateKey: key } = credentialOf(leaf);
+  const shown: string[] = [];
   const server = createServer({ cert, key }, ({ headers }, response) => {
     response.writeHead(403).end();
-    server.emit('caught', headers.authorization ?? '');
+    shown.push((headers.authorization ?? '').replace('Bearer ', ''));
   });
   server.listen(0, 'localhost');
   await once(server, 'listening');
   let count = 0;
+  const register: Trap['register'] = (admin, spec) => {
+    const metadata = { name: `trap-${(count += 1)}` };
+    const cluster = { apiVersion: 'hansa.dev/v1alpha1', kind: 'Cluster', metadata, spec };
+    return admin.send({ method: 'POST', path: clustersPath, body: JSON.stringify(cluster) });
+  };
   return {
     url: `https://localhost:${(server.address() as AddressInfo).port}`,
     ca: certificatePem(root.der),
     server,
-    bearerFrom: async (admin, spec) => {
-      const caught = once(server, 'caught') as Promise<[string]>;
-      const name = `trap-${(count += 1)}`;
-      const body = { apiVersion: 'hansa.dev/v1alpha1', kind: 'Cluster', metadata: { name }, spec };
-      const path = clustersPath;
-      const answer = await admin.send({ method: 'POST', path, body: JSON.stringify(body) });
+    register,
+    bearerFor: async (admin, spec) => {
+      const answer = await register(admin, spec);
       assert.equal(answer.status, 201, answer.text);
-      const [authorization] = await caught;
-      await admin.send({ method: 'DELETE', path: `${path}/${name}` });
-      assert.match(authorization, /^Bearer ey/);
-      return authorization.slice('Bearer '.length);
+      const { audience: wanted } = spec.credential.jwtSVID;
+      const find = (): string | undefined => shown.find((token) => audienceOf(token) === wanted);
+      await until(() => find() !== undefined, 'the site shows its JWT-SVID');
+      await admin.send({ method: 'DELETE', path: `${clustersPath}/trap-${count}` });
+      return find() as string;
     },
   };
+}
+
+/** Undefined where it is not a JWT for one audience. */
+function audienceOf(token: string): string | undefined {
+  const [, payload = ''] = token.split('.');
+  const { aud = [] } = JSON.parse(Buffer.from(payload, 'base64url').toString() || '{}') as {
+    readonly aud?: readonly string[];
+  };
+  return aud.length === 1 ? aud[0] : undefined;
 }
