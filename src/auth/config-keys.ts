@@ -60,7 +60,7 @@ export const authKeys = {
   'auth.verdictCacheBytes': configKey({
     placeholder: 'SIZE',
     meaning:
-      'Most memory for cached verdicts of token reviews. A verdict needs about 1.7Ki. The site checks a token again when its verdict had to make room.',
+      'Most memory for cached verdicts of token reviews. A verdict needs about 0.7Ki. The site checks a token again when its verdict had to make room.',
     default: '192Mi',
     parse: parseBytes(1024 * 1024, 4 * 1024 ** 3),
   }),

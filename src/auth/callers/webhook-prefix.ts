@@ -38,9 +38,10 @@ export function verdictFor(
   if (!verdict.authenticated || cluster.webhookPrefixes.size === 0) return verdict;
   const prefix = cluster.webhookPrefixes.get(caller);
   if (prefix === undefined) return verdict;
+  const { audiences, expiresAtMs } = verdict;
   const { username, uid, groups, extra } = verdict.user;
   return {
-    ...verdict,
+    authenticated: true,
     user: {
       username: `${prefix}${username}`,
       // A cluster chooses its UIDs, so they must not equal those of another either.
@@ -48,5 +49,7 @@ export function verdictFor(
       groups: groups.map((group) => `${prefix}${group}`),
       extra,
     },
+    audiences,
+    expiresAtMs,
   };
 }

@@ -185,8 +185,10 @@ async function counted(answer: Promise<Verdict>, counts: ClusterCounts): Promise
 /** kube-apiserver lists audiences in the order of the question, with its duplicates. */
 function inOrderOf({ audiences: asked }: TokenQuestion, acceptance: Acceptance): Acceptance {
   if (asked.length < 2) return acceptance;
+  const { user, expiresAtMs } = acceptance;
   const accepted = new Set(acceptance.audiences);
-  return { ...acceptance, audiences: asked.filter((audience) => accepted.has(audience)) };
+  const audiences = asked.filter((audience) => accepted.has(audience));
+  return { authenticated: true, user, audiences, expiresAtMs };
 }
 
 const withoutKeys = 'this site does not have its keys.';

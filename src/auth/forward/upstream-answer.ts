@@ -51,11 +51,12 @@ export function readUpstreamAnswer(
   }
   const { acceptance } = claimed;
   const given = record(status['user'], 'it accepts the token for no user');
-  const user = checkedUser(given, acceptance.user);
+  const known = acceptance.user;
+  const user = checkedUser(given, known);
   const audiences = checkedAudiences(status['audiences'], question, claimed);
   // The usual case, which then takes no memory of its own.
-  if (user === acceptance.user && isSame(audiences, acceptance.audiences)) return acceptance;
-  return { ...acceptance, user, audiences };
+  if (user === known && isSame(audiences, acceptance.audiences)) return acceptance;
+  return { authenticated: true, user, audiences, expiresAtMs: acceptance.expiresAtMs };
 }
 
 function parse(body: Buffer, question: TokenQuestion): unknown {

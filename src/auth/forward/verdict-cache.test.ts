@@ -4,6 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { VirtualClock } from '../../core/clock/virtual.ts';
+import { StoredAcceptance } from '../review/stored-acceptance.ts';
 import type { Acceptance } from '../review/verdict.ts';
 import { knownTokenBytes } from './known-token-bytes.ts';
 import { issuer, userOf } from './test-tokens.ts';
@@ -25,7 +26,7 @@ function cacheOf(maxEntries = 100) {
     audiences: [issuer],
     expiresAtMs: clock.now() + lifetimeMs,
   });
-  const each = knownTokenBytes(claimedBy(accept('aaa')), undefined);
+  const each = knownTokenBytes(StoredAcceptance.of(accept('aaa')), undefined, undefined);
   const cache = new VerdictCache({ clock, maxBytes: maxEntries * each });
   const add = (
     cluster: typeof app1,
@@ -74,10 +75,13 @@ suite('a cached acceptance', () => {
     const acceptance = accept();
     add(app1, 'v1', 'key', acceptance, clock.monotonic() + 10_000);
     await clock.advance(9_999);
-    assert.equal(find(app1, 'v1', 'key'), acceptance);
+    assert.deepEqual(find(app1, 'v1', 'key'), StoredAcceptance.of(acceptance));
     await clock.advance(1);
     assert.equal(find(app1, 'v1', 'key'), undefined);
-    assert.deepEqual(cache.find(app1, 'v1', 'key')?.claimed, claimedBy(acceptance));
+    assert.deepEqual(
+      cache.find(app1, 'v1', 'key')?.claimed,
+      claimedBy(StoredAcceptance.of(acceptance)),
+    );
   });
 
   test('ends with its token, although its check is young', async () => {

@@ -7,6 +7,7 @@
 import { hash } from 'node:crypto';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
+import { StoredAcceptance } from '../review/stored-acceptance.ts';
 import type { Acceptance } from '../review/verdict.ts';
 import { knownTokenBytes } from './known-token-bytes.ts';
 import type { ClaimedIdentity } from './upstream-answer.ts';
@@ -21,13 +22,15 @@ export interface KnownToken {
 }
 
 class Entry implements KnownToken {
-  readonly claimed: ClaimedIdentity;
   readonly keysVersion: string;
   /** Monotonic. */
   readonly endsAt: number;
   readonly bytes: number;
   readonly #clock: Clock;
-  readonly #acceptance: Acceptance | undefined;
+  readonly #claims: StoredAcceptance;
+  /** Undefined: those of the claims. */
+  readonly #tokenAudiences: readonly string[] | undefined;
+  readonly #acceptance: StoredAcceptance | undefined;
   readonly #acceptedUntil: number;
   /** Whether a review used it since it was added or last spared. */
   used = false;
@@ -39,13 +42,24 @@ class Entry implements KnownToken {
     acceptance: Acceptance | undefined,
     acceptedUntil: number,
   ) {
+    const { acceptance: claims, tokenAudiences } = claimed;
+    const stored = StoredAcceptance.of(claims);
     this.#clock = clock;
     this.keysVersion = keysVersion;
-    this.claimed = claimed;
-    this.#acceptance = acceptance;
+    this.#claims = stored;
+    this.#tokenAudiences = isSame(tokenAudiences, claims.audiences) ? undefined : tokenAudiences;
+    this.#acceptance =
+      acceptance === undefined || acceptance === claims
+        ? acceptance && stored
+        : StoredAcceptance.of(acceptance);
     this.#acceptedUntil = acceptedUntil;
-    this.endsAt = clock.monotonic() + claimed.acceptance.expiresAtMs - clock.now();
-    this.bytes = knownTokenBytes(claimed, acceptance);
+    this.endsAt = clock.monotonic() + stored.expiresAtMs - clock.now();
+    this.bytes = knownTokenBytes(stored, this.#acceptance, this.#tokenAudiences);
+  }
+
+  get claimed(): ClaimedIdentity {
+    const acceptance = this.#claims;
+    return { acceptance, tokenAudiences: this.#tokenAudiences ?? acceptance.audiences };
   }
 
   get acceptance(): Acceptance | undefined {
@@ -54,11 +68,14 @@ class Entry implements KnownToken {
 
   get hasEnded(): boolean {
     // The wall clock too, because it may have been corrected since.
-    return (
-      this.#clock.monotonic() >= this.endsAt ||
-      this.#clock.now() >= this.claimed.acceptance.expiresAtMs
-    );
+    return this.#clock.monotonic() >= this.endsAt || this.#clock.now() >= this.#claims.expiresAtMs;
   }
+}
+
+function isSame(one: readonly string[], other: readonly string[]): boolean {
+  return (
+    one === other || (one.length === other.length && one.every((text, at) => text === other[at]))
+  );
 }
 
 /** The entries of one version of one cluster, oldest first. */

@@ -3,7 +3,8 @@
 import { ProtobufWriter } from '../../core/kube/protobuf-writer.ts';
 import { noMetadata, type ReviewMetadata, type ReviewRequest } from './read-review.ts';
 import { type ReviewEncoding, reviewMediaTypes } from './review-encoding.ts';
-import type { ReviewedUser, Verdict } from './verdict.ts';
+import { acceptanceJson } from './stored-acceptance.ts';
+import type { Denial, ReviewedUser, Verdict } from './verdict.ts';
 
 export interface EncodedReview {
   readonly contentType: string;
@@ -32,7 +33,7 @@ function encodeJson(request: ReviewRequest, verdict: Verdict): string {
   const { token, audiences } = question;
   const quoted = isPlain === true ? `"${token}"` : JSON.stringify(token);
   const list = audiences.length === 0 ? '' : `,"audiences":${JSON.stringify(audiences)}`;
-  const status = JSON.stringify(statusOf(verdict));
+  const status = verdict.authenticated ? acceptanceJson(verdict) : denialJson(verdict);
   // kube-apiserver ends JSON with a line feed.
   return `${jsonHeads[version]}${metadataJson(metadata)},"spec":{"token":${quoted}${list}},"status":${status}}\n`;
 }
@@ -42,20 +43,8 @@ function metadataJson(metadata: ReviewMetadata): string {
 }
 
 /** `authenticated` is left out when false, and `user` is an empty object then, as Go writes it. */
-function statusOf(verdict: Verdict): unknown {
-  if (!verdict.authenticated) {
-    return verdict.error === undefined ? { user: {} } : { user: {}, error: verdict.error };
-  }
-  return { authenticated: true, user: userJson(verdict.user), audiences: verdict.audiences };
-}
-
-function userJson({ username, uid, groups, extra }: ReviewedUser): unknown {
-  return {
-    username,
-    uid: uid === '' ? undefined : uid,
-    groups,
-    extra: Object.keys(extra).length === 0 ? undefined : extra,
-  };
+function denialJson({ error }: Denial): string {
+  return error === undefined ? '{"user":{}}' : `{"user":{},"error":${JSON.stringify(error)}}`;
 }
 
 const writer = new ProtobufWriter();

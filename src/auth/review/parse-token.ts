@@ -41,9 +41,9 @@ export function parseToken(sent: string): ParsedToken | UnreadToken {
   if (token === undefined) return unread;
   const first = token.indexOf('.');
   const second = token.indexOf('.', first + 1);
-  const lengths = [first, second - first - 1, token.length - second - 1];
   // No number of bytes has such a length in base64.
-  if (lengths.some((length) => length % 4 === 1)) return unread;
+  const isCut = (length: number): boolean => length % 4 === 1;
+  if (isCut(first) || isCut(second - first - 1) || isCut(token.length - second - 1)) return unread;
 
   const payload = Buffer.from(token.slice(first + 1, second), 'base64url');
   const claims = parseClaims(payload);

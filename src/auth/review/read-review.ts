@@ -42,6 +42,7 @@ const smallBytes = 8 * 1024;
 
 const group = 'authentication.k8s.io';
 const kind = 'TokenReview';
+const groupVersions = { v1: `${group}/v1`, v1beta1: `${group}/v1beta1` } as const;
 
 /**
  * Throws HANSA_BAD_REQUEST, HANSA_TOO_LARGE or HANSA_UNSUPPORTED_MEDIA_TYPE. `version` is that of the path.
@@ -73,6 +74,31 @@ interface ReadBody {
 
 function readJson(body: Buffer, version: ReviewVersion): ReadBody {
   const object = parseObject(body);
+  return usualQuestion(object, version) ?? readObject(body, object, version);
+}
+
+const noAudiences: readonly string[] = [];
+
+/** What almost all clients send. Undefined for everything else, which `readObject` then reads. */
+function usualQuestion(object: JsonRecord, version: ReviewVersion): ReadBody | undefined {
+  const { apiVersion, spec, metadata } = object;
+  if (apiVersion !== groupVersions[version] || object['kind'] !== kind) return undefined;
+  if (!isRecord(spec) || spec['audiences'] !== undefined || !isEmptyMetadata(metadata))
+    return undefined;
+  const { token } = spec;
+  if (typeof token !== 'string' || !token.isWellFormed()) return undefined;
+  return { spec: { token, audiences: noAudiences }, metadata: noMetadata };
+}
+
+/** client-go sends `{}`, and older ones `{"creationTimestamp":null}`. */
+function isEmptyMetadata(metadata: unknown): boolean {
+  if (metadata === undefined) return true;
+  if (!isRecord(metadata)) return false;
+  for (const name in metadata) if (name !== 'creationTimestamp') return false;
+  return true;
+}
+
+function readObject(body: Buffer, object: JsonRecord, version: ReviewVersion): ReadBody {
   const [apiVersion = '', named = ''] = ['apiVersion', 'kind'].map((key) => {
     const value = object[key] ?? '';
     if (typeof value === 'string') return value;

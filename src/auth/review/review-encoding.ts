@@ -15,6 +15,7 @@ const offered = Object.values(reviewMediaTypes).join(', ');
 
 /** Throws HANSA_UNSUPPORTED_MEDIA_TYPE. */
 export function bodyEncoding(contentType: string | undefined): ReviewEncoding {
+  if (contentType === 'application/json') return 'json';
   const mediaType = mediaTypeOf(contentType);
   if (mediaType === 'application/json') return 'json';
   if (mediaType === protobufMediaType) return 'protobuf';
