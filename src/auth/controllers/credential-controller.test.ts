@@ -356,6 +356,30 @@ test('an API server that rejects everything is not asked without end', async (t)
   assert.ok(server.requests.length <= 2);
 });
 
+test('an API server whose tokens are due at once does not fill the audit log', async (t) => {
+  const { create, set, look, clock, server, records } = await scene(t);
+  await create();
+  await set(tokenOf(clock.now(), 168 * hour));
+  await clock.advance(121 * hour);
+  // A life that began long ago, and a token of its own each time.
+  server.answer = ({ path }) => ({
+    status: path === '/version' ? 200 : 201,
+    body: { status: { token: tokenOf(1000, clock.now() + hour, { jti: server.renewals }) } },
+  });
+  const endsMs = clock.monotonic() + hour;
+  while (clock.monotonic() < endsMs) {
+    const { requeueAfterMs = hour } = (await look()) ?? {};
+    await clock.advance(requeueAfterMs);
+  }
+  const renewals = records.filter(({ verb }) => verb === 'cluster.credential.renew').length;
+  assert.ok(renewals >= 2 && renewals <= 15, String(renewals));
+  // One that behaves again is asked as usual.
+  server.answer = undefined;
+  await clock.advance(hour / 2);
+  await look();
+  assert.deepEqual(await look(), { requeueAfterMs: hour });
+});
+
 suite('a Cluster', () => {
   test('without an API server needs no credential', async (t) => {
     const { create, look, told } = await scene(t);
