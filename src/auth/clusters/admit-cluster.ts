@@ -65,7 +65,7 @@ export function admitCluster(
   if (reused !== undefined) {
     refuse(
       reused.field,
-      `cluster ${reused.cluster} uses ${JSON.stringify(reused.value)} for another API server; give each API server a credential of its own`,
+      `cluster ${reused.cluster} uses ${JSON.stringify(reused.value)} for another API server, CA, server name or proxy; give each API server a credential of its own`,
     );
   }
   for (const [at, { prefix }] of (spec.callers?.webhookAuthenticators ?? []).entries()) {

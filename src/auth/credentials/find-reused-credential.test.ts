@@ -36,6 +36,20 @@ suite('a credential', () => {
     });
   }
 
+  test('does not go to another machine at the same address', () => {
+    const credential = { tokenFile: 'app1/token' };
+    const app1 = named('app1', { credential });
+    const ways: WrittenSpec[] = [
+      { proxyURL: 'http://evil.example:3128' },
+      { tlsServerName: 'evil.example' },
+      { caFile: 'evil/ca.crt', caBundle: undefined },
+    ];
+    for (const way of ways) {
+      const thief = named('evil', { credential, ...way });
+      assert.equal(findReusedCredential(thief, [app1])?.cluster, 'app1', JSON.stringify(way));
+    }
+  });
+
   test('of the Pod and stored ones are bound already', () => {
     for (const credential of [{ inCluster: true }, {}]) {
       const thief = named('evil', { credential, apiServer: evil });

@@ -1,7 +1,13 @@
 // Finds a credential that two Clusters with different API servers would share. Each API server could use
-// it at the other one, so the author of a Cluster must not be able to send it elsewhere. Pure.
+// it at the other one, so the author of a Cluster must not be able to send it elsewhere. The CA and the proxy
+// count too: with those of the author, another machine can answer at the same address. Pure.
 
 import type { Cluster } from '../../api/kinds/cluster.ts';
+import {
+  bindingOf,
+  changedSince,
+  type CredentialBinding,
+} from '../../core/kube/credentials/credential-binding.ts';
 
 type Named = { readonly metadata: { readonly name: string }; readonly spec: Cluster['spec'] };
 
@@ -17,13 +23,13 @@ export function findReusedCredential(
   { metadata, spec }: Named,
   all: readonly Named[],
 ): ReusedCredential | undefined {
-  if (spec.apiServer === undefined) return undefined;
-  const server = new URL(spec.apiServer).href;
+  const destination = destinationOf(spec);
+  if (destination === undefined) return undefined;
   const own = credentialsIn(spec);
   for (const other of all) {
-    const { apiServer } = other.spec;
-    if (other.metadata.name === metadata.name || apiServer === undefined) continue;
-    if (new URL(apiServer).href === server) continue;
+    const theirDestination = destinationOf(other.spec);
+    if (other.metadata.name === metadata.name || theirDestination === undefined) continue;
+    if (changedSince(destination, theirDestination).length === 0) continue;
     const theirs = credentialsIn(other.spec);
     const reused = own.find(([field, value]) =>
       theirs.some((one) => one[0] === field && one[1] === value),
@@ -32,6 +38,11 @@ export function findReusedCredential(
     return { field: reused[0], value: reused[1], cluster: other.metadata.name };
   }
   return undefined;
+}
+
+/** Without the Cluster itself. */
+function destinationOf(spec: Cluster['spec']): CredentialBinding | undefined {
+  return bindingOf({ metadata: { name: '', uid: '' }, spec });
 }
 
 function credentialsIn({ credential }: Cluster['spec']): readonly (readonly [string, string])[] {
