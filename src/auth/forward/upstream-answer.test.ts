@@ -104,6 +104,23 @@ suite('a denial', () => {
     assert.match(verdict.error ?? '', /^a\[31mb \[token\]x+$/);
     assert.ok((verdict.error ?? '').length <= 4096);
   });
+
+  test('shows no token in an error: with white space in the question, or cut at the end', () => {
+    const token = 'eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJpIn0.c2lnbmF0dXJl';
+    const spec = { token: `${token}\n`, audiences: ['a'] };
+    for (const before of ['', 'x '.repeat(2030)]) {
+      const verdict = readUpstreamAnswer(
+        Buffer.from(
+          JSON.stringify({ ...(answer({ error: `${before}bad ${token}` }) as object), spec }),
+        ),
+        spec,
+        claimed,
+      );
+      assert.ok(!verdict.authenticated);
+      assert.match(verdict.error ?? '', /bad \[tok/);
+      assert.ok(!JSON.stringify(verdict).includes('eyJ'));
+    }
+  });
 });
 
 const masters = ['system:masters', 'system:authenticated'];

@@ -132,15 +132,20 @@ function checkedAudiences(
   return audiences;
 }
 
+/** The JSON of a header begins with `{"`. Only whole words, so that the search is linear. */
+const jwt = /(?<![\w-])eyJ[\w-]+\.[\w-]+\.[\w-]*/g;
+
 /** The error as the API server wrote it, within bounds, without control characters and without the token. */
 function readable(error: string, token: string): string {
   return (
     error
-      .slice(0, mostErrorCharacters)
       .toWellFormed()
       // oxlint-disable-next-line no-control-regex -- they are removed
       .replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '')
       .replaceAll(token, '[token]')
+      // The question may have white space around the token. Before the text is cut, which may cut a token.
+      .replaceAll(jwt, '[token]')
+      .slice(0, mostErrorCharacters)
   );
 }
 
