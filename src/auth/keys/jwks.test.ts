@@ -70,6 +70,22 @@ describe('a key set', () => {
     assert.equal(set.for('toString').length, 0);
   });
 
+  test('is refused where a token without a kid would cost too much time', () => {
+    const many = (namedCurve: string, count: number) =>
+      Array.from({ length: count }, (_, at) =>
+        testJwk(generateKeyPairSync('ec', { namedCurve }).publicKey, String(at)),
+      );
+    assert.equal(read(...many('P-521', 3)).keys.length, 3);
+    assert.throws(() => read(...many('P-521', 4)), /its 4 keys are too many of their size/);
+    assert.equal(read(...many('P-384', 12)).keys.length, 12);
+    assert.throws(() => read(...many('P-384', 13)), /too long/);
+    assert.equal(read(...many('P-256', maxKeys)).keys.length, maxKeys);
+    const n = (byte: number) => Buffer.alloc(1024, byte).toString('base64url');
+    const large = Array.from({ length: 9 }, (_, at) => ({ kty: 'RSA', e: 'AQAB', n: n(241 + at) }));
+    assert.equal(read(...large.slice(1)).keys.length, 8);
+    assert.throws(() => read(...large), /too long/);
+  });
+
   test('has the same version for the same keys in any order, and another one otherwise', () => {
     const [a, b] = [testJwk(testKey(0), 'a'), testJwk(testKey(1), 'b')];
     assert.equal(setOf(a, b).version, setOf(b, a).version);
