@@ -116,7 +116,7 @@ export async function startTrust(
     ],
     bundles: { trusted: bundles, held: bundles.held },
     jwtIssuer: settings.jwtIssuer,
-    adminCalls: mintCalls(context),
+    adminCalls: mintCalls({ ...context, siteNames }),
     rpcs: [...joins.rpcs, ...channel.rpcs],
     agents: joins.agents,
     ...(web && { webCertificate: web.certificate }),

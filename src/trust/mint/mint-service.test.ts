@@ -39,6 +39,7 @@ async function serve(t: TestContext) {
       later: (draft) => void audited.push(draft),
     },
     metrics: new MetricsRegistry(),
+    siteNames: ['site.example', '.kube-fed.svc'],
   });
   const server = createServer();
   server.on('stream', (stream, headers) =>
@@ -116,6 +117,15 @@ describe('minting over gRPC', () => {
         status.PERMISSION_DENIED,
         /reserved/,
       ],
+      ...['site.example', '*.example', 'api.app1.kube-fed.svc', 'API.Kube-Fed.SVC'].map(
+        (name): [string, Buffer, number, status, RegExp] => [
+          `the name ${name} of the site`,
+          forge({ dnsNames: ['db.lubeck.example', name] }),
+          0,
+          status.PERMISSION_DENIED,
+          /a DNS name of the site itself/,
+        ],
+      ),
       [
         'an identity of another trust domain',
         forge({ uris: ['spiffe://bruges.example/db'] }),

@@ -4,10 +4,12 @@
 import { timestamp } from '../../api/object.ts';
 import { socketOwner } from '../../core/access/identity.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import type { IssuedSvid } from '../../core/identity/authority/authority.ts';
 import { maxTtlSeconds } from '../../core/identity/authority/phases.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { AdminCall } from '../../core/plane/stream.ts';
+import { isNameOfSite } from '../workload/entries/matching-entries.ts';
 import { grpcStatus } from '../workload/socket/grpc-status.ts';
 import { answerEach, answerOnce, type CallLimits } from './grpc-call.ts';
 import {
@@ -21,7 +23,10 @@ import {
 } from './mint-messages.ts';
 import { maxRequestBytes, readSigningRequest } from './signing-request.ts';
 
-export type MintContext = Pick<PlaneContext, 'authority' | 'audit' | 'metrics'>;
+export interface MintContext extends Pick<PlaneContext, 'authority' | 'audit' | 'metrics'> {
+  /** DNS names that no workload may have. One that begins with a dot means the domain and everything below it. */
+  readonly siteNames: readonly string[];
+}
 
 const limits: CallLimits = {
   maxMessageBytes: maxRequestBytes + 64,
@@ -56,7 +61,7 @@ export function mintCalls(context: MintContext): readonly AdminCall[] {
   ];
 }
 
-function minter({ authority, audit, metrics }: MintContext) {
+function minter({ authority, audit, metrics, siteNames }: MintContext) {
   const minted = metrics.counter<'result'>({
     name: 'hansa_minted_svids_total',
     help: 'X.509-SVIDs signed for requests over the admin socket, by result.',
@@ -65,6 +70,9 @@ function minter({ authority, audit, metrics }: MintContext) {
   return async ({ csr, ttlSeconds }: MintRequest): Promise<Minted> => {
     try {
       const { spiffeId, dnsNames, publicKey } = await readSigningRequest(csr);
+      // The owner signs the requests of others, who must not get a name that clients trust as the site.
+      const taken = dnsNames.find((name) => isNameOfSite(name.toLowerCase(), siteNames));
+      if (taken !== undefined) throw nameOfSite(taken);
       const issued = await authority.issue({
         spiffeId,
         publicKey,
@@ -87,6 +95,13 @@ function minter({ authority, audit, metrics }: MintContext) {
       throw error;
     }
   };
+}
+
+function nameOfSite(name: string): HansaError {
+  return new HansaError(
+    'HANSA_FORBIDDEN',
+    `Cannot sign the request: it contains ${name}, a DNS name of the site itself. Choose another.`,
+  );
 }
 
 /** Only the owner can open the socket. */
