@@ -4,6 +4,7 @@
 import { Readable } from 'node:stream';
 import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
+import { GatheredBytes } from '../memory/gathered-bytes.ts';
 import type { ConnectionPool, Waiter } from './connection-pool.ts';
 import { HttpSyntaxError, type ResponseHead } from './http-response.ts';
 import type { KubeRequest, KubeResponse } from './kube-client.ts';
@@ -128,8 +129,7 @@ abstract class Call implements Waiter, Exchange {
 
 class ResponseCall extends Call {
   readonly #resolve: (response: KubeResponse) => void;
-  readonly #chunks: Buffer[] = [];
-  #length = 0;
+  readonly #body = new GatheredBytes();
   #head: ResponseHead | undefined;
 
   constructor(
@@ -148,18 +148,14 @@ class ResponseCall extends Call {
 
   onData(chunk: Buffer): void {
     if (this.isOver) return;
-    this.#length += chunk.length;
-    this.#chunks.push(chunk);
-    if (this.#length > this.#maxBytes) this.#refuseLength();
+    this.#body.add(chunk);
+    if (this.#body.length > this.#maxBytes) this.#refuseLength();
   }
 
   onEnd(): void {
     if (this.#head === undefined || !this.end()) return;
     const { status, headers } = this.#head;
-    const [first] = this.#chunks;
-    const body =
-      this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks, this.#length);
-    this.#resolve({ status, headers, body });
+    this.#resolve({ status, headers, body: this.#body.take() });
   }
 
   get #maxBytes(): number {

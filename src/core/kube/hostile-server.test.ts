@@ -8,6 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 import { promisify } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { hasCode } from '../errors/error.ts';
 import type { KubeEndpoint } from './kube-client.ts';
 import { type UnreachableReason, unreachableReason } from './kube-errors.ts';
@@ -47,6 +49,33 @@ async function assertUnreachable(
 
 const head = (...lines: readonly string[]): string =>
   `${['HTTP/1.1 200 OK', ...lines].join('\r\n')}\r\n\r\n`;
+
+test('a body in chunks of one byte does not take a hundred times its memory', async () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const bytes = 200_000;
+  const sent = Promise.withResolvers<Socket>();
+  const { endpoint } = await serveBytes((socket) => {
+    socket.once('data', () => {
+      socket.write(`${head('transfer-encoding: chunked')}${'1\r\nx\r\n'.repeat(bytes)}`, () =>
+        sent.resolve(socket),
+      );
+    });
+  });
+  const client = clientOf({ endpoint });
+  collect();
+  const before = process.memoryUsage().heapUsed;
+  const answer = client.request(get);
+  const socket = await sent.promise;
+  // The last bytes may be on their way.
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  collect();
+  const used = process.memoryUsage().heapUsed - before;
+  socket.write('0\r\n\r\n');
+  assert.equal((await answer).body.length, bytes);
+  client.close();
+  assert.ok(used < 20 * bytes, `${used} bytes`);
+});
 
 suite('an API server that cannot be reached', () => {
   test('because nothing listens is told as refused', async () => {

@@ -8,6 +8,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import { anonymous, type Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { parseJsonBody } from '../../core/json/json-body.ts';
+import { GatheredBytes } from '../../core/memory/gathered-bytes.ts';
 import type {
   PresentedCredential,
   RouteAuthenticator,
@@ -174,16 +175,14 @@ function collect(exchange: Exchange, limit: number): Promise<Buffer> {
       request.resume();
       reject(error);
     };
-    const chunks: Buffer[] = [];
-    let length = 0;
+    const body = new GatheredBytes();
     request.on('data', (chunk: Buffer) => {
-      length += chunk.length;
-      if (length > limit) refuse(tooLarge(limit));
-      else chunks.push(chunk);
+      if (body.length + chunk.length > limit) refuse(tooLarge(limit));
+      else body.add(chunk);
     });
     request.on('end', () => {
       late.cancel();
-      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length));
+      resolve(body.take());
     });
     request.on('error', refuse);
     request.on('aborted', () =>

@@ -8,6 +8,7 @@ import type { Duplex } from 'node:stream';
 import { connect, createSecureContext, type SecureContext, type TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '../../clock/clock.ts';
 import { HansaError } from '../../errors/error.ts';
+import { GatheredBytes } from '../../memory/gathered-bytes.ts';
 import { inWords } from './connect-failure.ts';
 import type { Certificate } from '../x509/certificate.ts';
 import { dial } from './dial.ts';
@@ -314,15 +315,13 @@ function readAll(
       tooLarge();
       return;
     }
-    const chunks: Buffer[] = [];
-    let length = 0;
+    const body = new GatheredBytes();
     answer.on('data', (chunk: Buffer) => {
       heard();
-      length += chunk.length;
-      if (length > maxBytes) tooLarge();
-      else chunks.push(chunk);
+      if (body.length + chunk.length > maxBytes) tooLarge();
+      else body.add(chunk);
     });
-    answer.on('end', () => resolve(Buffer.concat(chunks, length)));
+    answer.on('end', () => resolve(body.take()));
     answer.on('error', (cause: Error) =>
       reject(
         new HansaError(
