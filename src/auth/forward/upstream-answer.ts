@@ -2,6 +2,7 @@
 // it agrees with the verified claims of the token, so that no cluster can hand out another user or group.
 
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
+import { hideTokens } from '../../core/kube/hide-tokens.ts';
 import type { Acceptance, ReviewedUser, TokenQuestion, Verdict } from '../review/verdict.ts';
 
 /** What the token itself says, after its signature was verified. */
@@ -132,21 +133,15 @@ function checkedAudiences(
   return audiences;
 }
 
-/** The JSON of a header begins with `{"`. Only whole words, so that the search is linear. */
-const jwt = /(?<![\w-])eyJ[\w-]+\.[\w-]+\.[\w-]*/g;
-
 /** The error as the API server wrote it, within bounds, without control characters and without the token. */
 function readable(error: string, token: string): string {
-  return (
-    error
-      .toWellFormed()
-      // oxlint-disable-next-line no-control-regex -- they are removed
-      .replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '')
-      .replaceAll(token, '[token]')
-      // The question may have white space around the token. Before the text is cut, which may cut a token.
-      .replaceAll(jwt, '[token]')
-      .slice(0, mostErrorCharacters)
-  );
+  const text = error
+    .toWellFormed()
+    // oxlint-disable-next-line no-control-regex -- they are removed
+    .replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '')
+    .replaceAll(token, '[token]');
+  // The question may have white space around the token.
+  return hideTokens(text).slice(0, mostErrorCharacters);
 }
 
 function record(value: unknown, problem: string): Readonly<Record<string, unknown>> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { HansaError } from '../errors/error.ts';
-import { unreachableBy, unreachableReason } from './kube-errors.ts';
+import { KubeStatusError, printableText, unreachableBy, unreachableReason } from './kube-errors.ts';
 
 const where = 'app1.example:6443';
 const failure = (code: string): HansaError =>
@@ -38,5 +38,29 @@ suite('an API server that cannot be reached', () => {
     const other = { details: { causes: [{ reason: 'dns', message: 'x' }] } };
     assert.equal(unreachableReason(new HansaError('HANSA_INVALID', 'x', other)), undefined);
     assert.equal(unreachableReason(new HansaError('HANSA_UNREACHABLE', 'a peer')), undefined);
+  });
+});
+
+suite('a text of a server', () => {
+  const token = 'eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJpIn0.c2lnbmF0dXJl';
+
+  test('is shown without the token that it repeats, whole or cut', () => {
+    assert.equal(printableText(`got "Bearer ${token}"`, 1024), 'got "Bearer [token]"');
+    for (let length = 8; length < token.length; length += 1) {
+      assert.equal(printableText(`t=${token}`, length).replace('…', ''), 't=[token]');
+    }
+    for (const text of ['the key is eyJ', 'heyJude.example.com', 'a.b.c']) {
+      assert.equal(printableText(text, 1024), text);
+    }
+    const body = (value: unknown) => ({
+      status: 500,
+      headers: {},
+      body: Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)),
+    });
+    const message = `no ${token}`;
+    for (const answer of [message, { kind: 'Status', message, reason: token }]) {
+      const error = new KubeStatusError(where, 'get /', body(answer));
+      assert.doesNotMatch(JSON.stringify([error.message, error]), /eyJ/);
+    }
   });
 });

@@ -6,6 +6,7 @@ import { inWords } from '../identity/tls/connect-failure.ts';
 import { isLate } from '../identity/tls/dial.ts';
 import { isRecord } from '../json/is-record.ts';
 import { parseBoundedJson } from '../json/strict-json.ts';
+import { hideTokens } from './hide-tokens.ts';
 import type { KubeResponse } from './kube-client.ts';
 
 /**
@@ -143,11 +144,10 @@ function statusOf(body: Buffer): ServerStatus {
   };
 }
 
-/** One line without control characters, of at most `maxLength` characters. */
+/** One line without tokens and control characters, of at most `maxLength` characters. */
 export function printableText(text: string, maxLength: number): string {
-  const clean = text
-    .slice(0, maxLength)
-    .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ')
-    .trim();
+  const clean = hideTokens(
+    text.slice(0, maxLength).replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' '),
+  ).trim();
   return text.length > maxLength ? `${clean}…` : clean;
 }
