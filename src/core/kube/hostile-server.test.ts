@@ -11,9 +11,11 @@ import { promisify } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { hasCode } from '../errors/error.ts';
+import { certificatePem } from '../identity/x509/pem.ts';
+import { forge } from '../identity/x509/test-forge.ts';
 import type { KubeEndpoint } from './kube-client.ts';
 import { type UnreachableReason, unreachableReason } from './kube-errors.ts';
-import { clientOf, serve, serveBytes, stopServers, testCa } from './test-api-server.ts';
+import { clientOf, serve, serveBytes, stopServers, testCa, testLeaf } from './test-api-server.ts';
 
 const others: Server[] = [];
 after(async () => {
@@ -49,6 +51,24 @@ async function assertUnreachable(
 
 const head = (...lines: readonly string[]): string =>
   `${['HTTP/1.1 200 OK', ...lines].join('\r\n')}\r\n\r\n`;
+
+test('an authority counts only where all readers of the CA bundle see it', async () => {
+  const hidden = forge({ ca: true });
+  const { endpoint } = await serve((_, answer) => answer.end('ok'), { leaf: testLeaf(hidden) });
+  const pem = certificatePem(hidden.der);
+  const ways = {
+    x509: pem.replaceAll(' CERTIFICATE', ' X509 CERTIFICATE'),
+    trusted: pem.replaceAll(' CERTIFICATE', ' TRUSTED CERTIFICATE'),
+    headers: pem.replace('CERTIFICATE-----\n', 'CERTIFICATE-----\nX-Note: text\n\n'),
+  };
+  for (const [way, block] of Object.entries(ways)) {
+    const failure = await failureOf({ ...endpoint, caBundle: `${testCa}\n${block}` });
+    assert.ok(hasCode(failure, 'HANSA_CERTIFICATE_INVALID'), `${way}: ${String(failure)}`);
+  }
+  const client = clientOf({ endpoint: { ...endpoint, caBundle: `${testCa}\n${pem}` } });
+  assert.equal((await client.request(get)).status, 200);
+  client.close();
+});
 
 test('a body in chunks of one byte does not take a hundred times its memory', async () => {
   setFlagsFromString('--expose-gc');

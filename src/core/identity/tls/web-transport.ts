@@ -29,9 +29,19 @@ export function webContext(
   // Without `ca`, node takes the public authorities that it was built with.
   return createSecureContext({
     ...contextOptions,
-    ...(caBundle !== undefined && { ca: caBundle }),
+    ...(caBundle !== undefined && { ca: readableBlocks(caBundle) }),
     ...(credential && { cert: credential.certificateChain, key: credential.privateKey }),
   });
+}
+
+/**
+ * OpenSSL also reads blocks that begin with X509 CERTIFICATE or TRUSTED CERTIFICATE, or have headers. Nothing
+ * else here does, so they must not count: a credential is bound to the certificates of a bundle.
+ */
+function readableBlocks(caBundle: string): string {
+  const blocks = certificateBlocks(caBundle);
+  // Not an empty text, which would mean the public authorities. OpenSSL finds nothing to trust in this one.
+  return blocks.length === 0 ? 'no certificates' : blocks.join('\n');
 }
 
 /** Verifies one connection. node:tls calls `check` where the chain is valid. */
@@ -156,6 +166,11 @@ function wordsOf(code: string): string {
   }
 }
 
+/** The certificates of a text in PEM (RFC 7468 §5), each with its two lines around it. */
+export function certificateBlocks(pem: string): readonly string[] {
+  return pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+}
+
 /** Throws a TypeError that says why a text is not a valid `caBundle`. */
 export function webAuthorities(pem: string): readonly X509Certificate[] {
   const certificates = pemCertificates(pem);
@@ -170,7 +185,7 @@ export function webAuthorities(pem: string): readonly X509Certificate[] {
  * certificate write it beside its CA. Throws TypeError.
  */
 export function pemCertificates(pem: string): readonly X509Certificate[] {
-  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  const blocks = certificateBlocks(pem);
   if (blocks.length === 0) throw new TypeError('it contains no certificate in PEM');
   if (blocks.length > maxWebAuthorities) {
     throw new TypeError(

@@ -3,6 +3,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Cluster } from '../../../api/kinds/cluster.ts';
+import { certificateBlocks } from '../../identity/tls/web-transport.ts';
 
 export type BoundCluster = Pick<Cluster, 'spec'> & {
   readonly metadata: Pick<Cluster['metadata'], 'name' | 'uid'>;
@@ -51,8 +52,9 @@ export function changedSince(then: CredentialBinding, now: CredentialBinding): r
 function authoritiesOf({ caFile, caBundle }: Cluster['spec']): string {
   if (caFile !== undefined) return `file:${caFile}`;
   if (caBundle === undefined) return 'public';
-  const blocks = caBundle.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
   // Spaces and comments between certificates mean nothing.
-  const certificates = blocks.map((block) => block.replaceAll(/-----[A-Z ]+-----|\s/g, ''));
+  const certificates = certificateBlocks(caBundle).map((block) =>
+    block.replaceAll(/-----[A-Z ]+-----|\s/g, ''),
+  );
   return `sha256:${createHash('sha256').update(certificates.join('\n')).digest('hex')}`;
 }
