@@ -94,7 +94,7 @@ test('a body in chunks of one byte does not take a hundred times its memory', as
   socket.write('0\r\n\r\n');
   assert.equal((await answer).body.length, bytes);
   client.close();
-  assert.ok(used < 20 * bytes, `${used} bytes`);
+  assert.ok(used < 6 * bytes, `${used} bytes`);
 });
 
 suite('an API server that cannot be reached', () => {
