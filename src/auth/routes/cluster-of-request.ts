@@ -27,9 +27,20 @@ export interface RequestHosts {
 const maxHostLength = 262;
 const hostPattern = /^[a-z0-9](?:[-_a-z0-9.]*[a-z0-9])?$/;
 
+/** A site has fewer host names. Others come from strangers. */
+const maxReadHosts = 1_000;
+
+interface ReadHost {
+  /** In lower case, without port and trailing dot. */
+  readonly text: string;
+  readonly meaning: HostMeaning;
+}
+
 export class ClusterOfRequest {
   readonly #hosts: RequestHosts;
   readonly #bases: readonly string[];
+  /** What the hosts of recent requests mean, since each request asks several times. */
+  readonly #read = new Map<string, ReadHost>();
 
   constructor(hosts: RequestHosts) {
     this.#hosts = hosts;
@@ -41,35 +52,36 @@ export class ClusterOfRequest {
    * none, and HANSA_BAD_REQUEST where host, server name and path name different clusters.
    */
   nameOf({ host, serverName, pathCluster }: AskedHost): string {
-    const byHost = this.#read(host);
+    const { text, meaning } = this.#readHost(host);
+    const byHost = this.#named(meaning, host);
     const bySni = serverName === undefined ? undefined : this.#clusterAt(serverName);
     if (pathCluster !== undefined) {
-      this.#agree(pathCluster, byHost.cluster, `the path names ${shown(pathCluster)}`, host);
-      this.#agree(pathCluster, bySni, `the path names ${shown(pathCluster)}`, serverName);
+      agree(pathCluster, byHost, 'path', host);
+      agree(pathCluster, bySni, 'path', serverName);
       return pathCluster;
     }
-    if (byHost.cluster !== undefined) {
-      this.#agree(byHost.cluster, bySni, `the host is ${shown(host)}`, serverName);
-      return byHost.cluster;
+    if (byHost !== undefined) {
+      agree(byHost, bySni, 'host', serverName);
+      return byHost;
     }
     // As with `tls-server-name` of a kubeconfig whose server is an address of the site.
-    if (bySni !== undefined && this.#isSite(byHost.text)) return bySni;
+    if (bySni !== undefined && this.#isSite(text)) return bySni;
     throw this.#unknown(`the host ${shown(host)} names no cluster`);
   }
 
-  /** The cluster that a TLS server name means; undefined where it means none. */
-  clusterOfServerName(serverName: string): string | undefined {
-    return this.#clusterAt(serverName);
-  }
-
-  #read(host: string | undefined): { readonly text: string; readonly cluster: string | undefined } {
+  #readHost(host: string | undefined): ReadHost {
     if (host === undefined) throw this.#unknown('the request has no Host header, or several');
+    const known = this.#read.get(host);
+    if (known !== undefined) return known;
     const text = hostWithoutPort(host);
     if (text === undefined) throw this.#unknown(`the host ${shown(host)} is malformed`);
-    return { text, cluster: this.#named(meaningOf(this.#bases, text), host) };
+    const read = { text, meaning: meaningOf(this.#bases, text) };
+    if (this.#read.size >= maxReadHosts) this.#read.clear();
+    this.#read.set(host, read);
+    return read;
   }
 
-  #named(meaning: HostMeaning, host: string): string | undefined {
+  #named(meaning: HostMeaning, host: string | undefined): string | undefined {
     if (typeof meaning === 'object') return meaning.cluster;
     if (meaning === 'elsewhere') return undefined;
     if (meaning === 'malformed')
@@ -92,25 +104,26 @@ export class ClusterOfRequest {
     return isIP(text) !== 0 || text === 'localhost' || this.#hosts.siteNames().includes(text);
   }
 
-  #agree(
-    wanted: string,
-    other: string | undefined,
-    first: string,
-    second: string | undefined,
-  ): void {
-    if (other === undefined || other === wanted) return;
-    throw new HansaError(
-      'HANSA_BAD_REQUEST',
-      `Cannot review the token: ${first}, but ${shown(second)} names another cluster. Use one cluster in the host, the TLS server name and the path.`,
-    );
-  }
-
   #unknown(why: string): HansaError {
     return authError(
       'HANSA_UNKNOWN_CLUSTER',
       `Cannot review the token: ${why}. Call ${hostOfCluster(this.#hosts.baseDomain, 'CLUSTER')}, or a path that begins with /clusters/CLUSTER.`,
     );
   }
+}
+
+/** Throws HANSA_BAD_REQUEST where both name a cluster, and not the same. */
+function agree(
+  wanted: string,
+  other: string | undefined,
+  where: 'path' | 'host',
+  otherText: string | undefined,
+): void {
+  if (other === undefined || other === wanted) return;
+  throw new HansaError(
+    'HANSA_BAD_REQUEST',
+    `Cannot review the token: the ${where} names the cluster ${shown(wanted)}, but ${shown(otherText)} names another. Use one cluster in the host, the TLS server name and the path.`,
+  );
 }
 
 /** In lower case, without port and trailing dot; undefined where it is malformed (RFC 9110 §7.2). */
