@@ -24,6 +24,7 @@ export class TokenBuckets<Key extends string | number = string> {
   readonly #options: BucketOptions;
   /** In the order of their last use. */
   readonly #buckets = new Map<Key, Bucket>();
+  #last: { readonly key: Key; readonly bucket: Bucket } | undefined;
 
   constructor(options: BucketOptions) {
     this.#options = options;
@@ -70,6 +71,7 @@ export class TokenBuckets<Key extends string | number = string> {
 
   /** The bucket of this key, now the one that was used last. */
   #use(key: Key, nowMs: number): Bucket {
+    if (this.#last?.key === key) return this.#last.bucket;
     const known = this.#buckets.get(key);
     if (known !== undefined) this.#buckets.delete(key);
     else if (this.#buckets.size >= this.#options.maxKeys) {
@@ -78,6 +80,7 @@ export class TokenBuckets<Key extends string | number = string> {
     }
     const bucket = known ?? { left: this.#options.burst, atMs: nowMs };
     this.#buckets.set(key, bucket);
+    this.#last = { key, bucket };
     return bucket;
   }
 

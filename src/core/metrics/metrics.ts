@@ -25,6 +25,8 @@ interface Series<Labels extends string> {
 
 export interface Counter<Labels extends string> extends Series<Labels> {
   add(labels: LabelValues<Labels>, by?: number): void;
+  /** One series, for code that counts often. Do not use it after the series was forgotten. */
+  series(labels: LabelValues<Labels>): { add(by?: number): void };
 }
 
 export interface Gauge<Labels extends string> extends Series<Labels> {
@@ -33,6 +35,8 @@ export interface Gauge<Labels extends string> extends Series<Labels> {
 
 export interface Histogram<Labels extends string> extends Series<Labels> {
   observe(labels: LabelValues<Labels>, value: number): void;
+  /** One series, for code that observes often. Do not use it after the series was forgotten. */
+  series(labels: LabelValues<Labels>): { observe(value: number): void };
 }
 
 /**

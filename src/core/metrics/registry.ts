@@ -26,11 +26,16 @@ export class MetricsRegistry implements Metrics {
 
   counter<L extends string = never>(options: MetricOptions<L>): Counter<L> {
     const children = this.#declare(options, 'counter', () => ({ value: 0 }), exposeValue);
+    const grow = (child: { value: number }, by: number): void => {
+      // Also rejects NaN, which would stay for ever.
+      if (!(by >= 0)) throw new RangeError(`counter ${options.name} cannot grow by ${by}`);
+      child.value += by;
+    };
     return {
-      add(labels, by = 1) {
-        // Also rejects NaN, which would stay for ever.
-        if (!(by >= 0)) throw new RangeError(`counter ${options.name} cannot grow by ${by}`);
-        children.get(labels).value += by;
+      add: (labels, by = 1) => grow(children.get(labels), by),
+      series: (labels) => {
+        const child = children.get(labels);
+        return { add: (by = 1) => grow(child, by) };
       },
       forget: (labels) => children.forget(labels),
     };
@@ -64,14 +69,18 @@ export class MetricsRegistry implements Metrics {
       (): HistogramChild => ({ counts: new Float64Array(buckets.length + 1), sum: 0 }),
       (_, labels, child) => exposeHistogram(name, labels, buckets, child),
     );
+    const observe = (child: HistogramChild, value: number): void => {
+      if (Number.isNaN(value)) return;
+      let bucket = 0;
+      while (bucket < buckets.length && value > (buckets[bucket] as number)) bucket++;
+      child.counts[bucket] = (child.counts[bucket] as number) + 1;
+      child.sum += value;
+    };
     return {
-      observe(labels, value) {
-        if (Number.isNaN(value)) return;
+      observe: (labels, value) => observe(children.get(labels), value),
+      series: (labels) => {
         const child = children.get(labels);
-        let bucket = 0;
-        while (bucket < buckets.length && value > (buckets[bucket] as number)) bucket++;
-        child.counts[bucket] = (child.counts[bucket] as number) + 1;
-        child.sum += value;
+        return { observe: (value) => observe(child, value) };
       },
       forget: (labels) => children.forget(labels),
     };

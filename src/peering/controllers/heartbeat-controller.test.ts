@@ -34,7 +34,11 @@ async function scene() {
       missed: async () => undefined,
       forget: () => undefined,
     } as unknown as HeartbeatExchange,
-    results: { add: () => undefined, forget: () => undefined },
+    results: {
+      add: () => undefined,
+      series: () => ({ add: () => undefined }),
+      forget: () => undefined,
+    },
   });
   const log = createLog({
     sink: { write: () => undefined },
