@@ -11,14 +11,17 @@ const buckets = [
   5, 10,
 ];
 
+type Series = Partial<Record<ReviewResult, { observe(seconds: number): void }>>;
+
 export class RouteMetrics {
   readonly #durations;
   readonly #v1;
+  readonly #series = new Map<string, Series>();
 
   constructor(metrics: Pick<Metrics, 'counter' | 'histogram'>) {
     this.#durations = metrics.histogram({
       name: 'hansa_token_review_duration_seconds',
-      help: 'Time from the headers of a TokenReview to its verdict, by cluster and result: authenticated, denied, or unchecked (HTTP 503).',
+      help: 'Time from a complete TokenReview request to its verdict, by cluster and result: authenticated, denied, or unchecked (HTTP 503).',
       labels: ['cluster', 'result'],
       buckets,
     });
@@ -31,7 +34,10 @@ export class RouteMetrics {
 
   /** `cluster` is registered. */
   count(cluster: string, result: ReviewResult, durationMs: number): void {
-    this.#durations.observe({ cluster, result }, durationMs / 1000);
+    let series = this.#series.get(cluster);
+    if (series === undefined) this.#series.set(cluster, (series = {}));
+    series[result] ??= this.#durations.series({ cluster, result });
+    series[result].observe(durationMs / 1000);
   }
 
   countV1(caller: string): void {
@@ -40,6 +46,7 @@ export class RouteMetrics {
 
   /** Drops the series of a cluster that is gone. */
   forget(cluster: string): void {
+    this.#series.delete(cluster);
     this.#durations.forget({ cluster });
   }
 }

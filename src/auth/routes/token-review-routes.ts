@@ -5,7 +5,6 @@ import { clusterKind } from '../../api/kinds/cluster.ts';
 import { actorOf } from '../../core/access/audit-draft.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import { hasCode } from '../../core/errors/error.ts';
 import {
   type ApiRequest,
   type PlaneResponse,
@@ -25,7 +24,7 @@ import { answerEncoding } from '../review/review-encoding.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
 import type { Denial, TokenQuestion, Verdict } from '../review/verdict.ts';
 import type { ClusterOfRequest } from './cluster-of-request.ts';
-import type { RouteMetrics } from './route-metrics.ts';
+import type { ReviewResult, RouteMetrics } from './route-metrics.ts';
 
 export interface ReviewRouteParts {
   readonly clusters: Pick<ClusterDirectory, 'find' | 'list'>;
@@ -79,30 +78,33 @@ function reviewRoute(
     ],
     authenticator: parts.callers,
     rowless: true,
+    readsBody: maxReviewBytes,
     handle: (request) => answerReview(parts, version, request, nameOf(request)),
   });
 }
 
-async function answerReview(
+/** At once where the verdict is known. */
+function answerReview(
   parts: ReviewRouteParts,
   version: Version,
   request: ApiRequest,
   name: string,
-): Promise<PlaneResponse> {
+): PlaneResponse | Promise<PlaneResponse> {
   const startedAtMs = parts.clock.monotonic();
-  registered(parts, name);
+  const cluster = registered(parts, name);
   const { headers, caller } = request;
+  checkPrefix(caller.user, cluster, parts.clusters.list());
   const encoding = answerEncoding(headerOf(headers.accept));
   parts.limits.take(caller.user, name);
-  const body = await request.body(maxReviewBytes);
-  const asked = readReview(body, { contentType: headerOf(headers['content-type']), version });
-  // The cluster may have changed while the body arrived.
-  const cluster = registered(parts, name);
-  checkPrefix(caller.user, cluster, parts.clusters.list());
-  const verdict = await reviewed(parts, cluster, asked.question, startedAtMs);
-  if (!verdict.authenticated) denied(parts, request, cluster, verdict);
-  const answer = encodeReview(asked, verdictFor(caller.user, cluster, verdict), encoding);
-  return { status: 201, contentType: answer.contentType, body: answer.body };
+  const contentType = headerOf(headers['content-type']);
+  const asked = readReview(request.content, { contentType, version });
+  const answer = (verdict: Verdict): PlaneResponse => {
+    if (!verdict.authenticated) denied(parts, request, cluster, verdict);
+    const encoded = encodeReview(asked, verdictFor(caller.user, cluster, verdict), encoding);
+    return { status: 201, contentType: encoded.contentType, body: encoded.body };
+  };
+  const verdict = reviewed(parts, cluster, asked.question, startedAtMs);
+  return verdict instanceof Promise ? verdict.then(answer) : answer(verdict);
 }
 
 /** node:http joins or drops repeated headers of these names. */
@@ -125,30 +127,40 @@ export function registered(
 
 /** The verdict, counted. Throws HANSA_UNAVAILABLE. */
 export function reviewed(
-  { reviewer, metrics, clock }: Pick<ReviewRouteParts, 'reviewer' | 'metrics' | 'clock'>,
+  parts: Pick<ReviewRouteParts, 'reviewer' | 'metrics' | 'clock'>,
   cluster: ReviewedCluster,
   question: TokenQuestion,
   startedAtMs: number,
 ): Verdict | Promise<Verdict> {
-  const counted = (verdict: Verdict): Verdict => {
-    metrics.count(
-      cluster.name,
-      verdict.authenticated ? 'authenticated' : 'denied',
-      clock.monotonic() - startedAtMs,
-    );
-    return verdict;
-  };
-  const unchecked = (error: unknown): never => {
-    if (hasCode(error, 'HANSA_UNAVAILABLE'))
-      metrics.count(cluster.name, 'unchecked', clock.monotonic() - startedAtMs);
-    throw error;
-  };
+  const verdict = parts.reviewer.review(cluster, question);
+  if (verdict instanceof Promise) return awaitReview(parts, cluster, verdict, startedAtMs);
+  count(parts, cluster, verdict.authenticated ? 'authenticated' : 'denied', startedAtMs);
+  return verdict;
+}
+
+async function awaitReview(
+  parts: Pick<ReviewRouteParts, 'metrics' | 'clock'>,
+  cluster: ReviewedCluster,
+  waiting: Promise<Verdict>,
+  startedAtMs: number,
+): Promise<Verdict> {
+  let result: ReviewResult = 'unchecked';
   try {
-    const verdict = reviewer.review(cluster, question);
-    return verdict instanceof Promise ? verdict.then(counted, unchecked) : counted(verdict);
-  } catch (error) {
-    return unchecked(error);
+    const verdict = await waiting;
+    result = verdict.authenticated ? 'authenticated' : 'denied';
+    return verdict;
+  } finally {
+    count(parts, cluster, result, startedAtMs);
   }
+}
+
+function count(
+  { metrics, clock }: Pick<ReviewRouteParts, 'metrics' | 'clock'>,
+  { name }: ReviewedCluster,
+  result: ReviewResult,
+  startedAtMs: number,
+): void {
+  metrics.count(name, result, clock.monotonic() - startedAtMs);
 }
 
 /** The audit log aggregates equal denials of a minute. */

@@ -58,12 +58,17 @@ function checkRight(
   if (only?.needed(target.params) === false) return;
   const object =
     nameOf?.request(target) ?? (nameFrom === undefined ? name : target.params[nameFrom]);
-  const asked = {
-    verb,
-    plural: kind.plural,
-    ...(subresource === undefined ? {} : { subresource }),
-    ...(object === undefined ? {} : { name: object }),
-  };
+  const { plural } = kind;
+  // The usual case first: this runs for each request.
+  const asked =
+    subresource !== undefined && object !== undefined
+      ? { verb, plural, subresource, name: object }
+      : {
+          verb,
+          plural,
+          ...(subresource === undefined ? {} : { subresource }),
+          ...(object === undefined ? {} : { name: object }),
+        };
   if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
 }
 

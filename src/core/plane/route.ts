@@ -49,6 +49,8 @@ export interface AnyRequest<P extends string = string> extends RouteTarget<P> {
 
 export interface ApiRequest<P extends string = string> extends AnyRequest<P> {
   readonly caller: Caller;
+  /** The body, where the route declares `readsBody`. Otherwise empty. */
+  readonly content: Buffer;
 }
 
 export interface FederationRequest<P extends string = string> extends AnyRequest<P> {
@@ -169,6 +171,11 @@ export interface ApiRouteOptions {
   /** Writes no audit record, so a caller beyond its record budget may still use it. */
   readonly rowless?: true;
   readonly authenticator?: RouteAuthenticator;
+  /**
+   * The site reads a body of at most this many bytes before the handler runs, which gets it as `content`.
+   * A handler that then answers at once costs no promise. Without it, the handler reads the body itself.
+   */
+  readonly readsBody?: number;
 }
 
 /** The web listener asks for no certificate: its routes are public. */

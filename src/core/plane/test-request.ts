@@ -30,6 +30,8 @@ export interface TestHost extends Directories {
   readonly store?: Store;
 }
 
+const noContent = Buffer.alloc(0);
+
 const granting = { authorize: () => granted, authorizePath: () => granted };
 const granted = { allowed: true, reason: '' };
 
@@ -56,6 +58,7 @@ export async function callRoute(
     address: call.address,
     requestId: 'r1',
     caller: call.caller ?? anonymous,
+    content: noContent,
     get svid() {
       return call.svid?.();
     },
@@ -74,6 +77,10 @@ export async function callRoute(
     json: async (limit, parse) => parse(parseJsonBody(await request.body(limit))),
   };
   admitted = check(request);
+  if (route.listener === 'api' && route.readsBody !== undefined) {
+    const content = await request.body(route.readsBody);
+    return await route.handle({ ...request, content });
+  }
   return await route.handle(request);
 }
 

@@ -22,16 +22,23 @@ export class CallerQuota {
 
   /** Takes a place or throws HANSA_TOO_MANY_REQUESTS. Call the result once, after the response. */
   enter(caller: string): () => void {
+    this.take(caller);
+    return () => this.give(caller);
+  }
+
+  /** Like `enter`. Call `give` exactly once, unless this throws. */
+  take(caller: string): void {
     const held = this.#held.get(caller) ?? 0;
     if (held >= this.#limits.each || this.#all >= this.#limits.all) throw tooMany();
     this.#held.set(caller, held + 1);
     this.#all += 1;
-    return () => {
-      const left = (this.#held.get(caller) ?? 1) - 1;
-      if (left === 0) this.#held.delete(caller);
-      else this.#held.set(caller, left);
-      this.#all -= 1;
-    };
+  }
+
+  give(caller: string): void {
+    const left = (this.#held.get(caller) ?? 1) - 1;
+    if (left === 0) this.#held.delete(caller);
+    else this.#held.set(caller, left);
+    this.#all -= 1;
   }
 
   /** Like `enter`, for a caller that already holds another place. Releases that one too, also if this throws. */

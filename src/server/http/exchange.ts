@@ -6,7 +6,7 @@ import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import { HansaError } from '../../core/errors/error.ts';
 import { anonymous, type Caller } from '../../core/access/identity.ts';
-import type { Clock, Random } from '../../core/clock/clock.ts';
+import type { Clock, Random, Timer } from '../../core/clock/clock.ts';
 import { parseJsonBody } from '../../core/json/json-body.ts';
 import { GatheredBytes } from '../../core/memory/gathered-bytes.ts';
 import type {
@@ -49,6 +49,8 @@ export class Exchange implements RouteTarget {
   params: RouteParams = noParams;
   /** The further callers of the route. The host sets it before the handler runs. */
   authenticator: RouteAuthenticator | undefined;
+  /** The body, where the host has read it. */
+  content: Buffer = noContent;
   readonly #identify: Identify;
   readonly #random: Random;
   #requestId: string | undefined;
@@ -122,6 +124,7 @@ export class Exchange implements RouteTarget {
 }
 
 const noParams: RouteParams = {};
+const noContent = Buffer.alloc(0);
 
 /** Undefined where there is no host, or several that differ (RFC 9112 §3.2, RFC 9113 §8.3.1). */
 function hostOf(rawHeaders: readonly string[]): string | undefined {
@@ -156,6 +159,21 @@ export async function readBody(exchange: Exchange, limit: number): Promise<Buffe
   return body;
 }
 
+/**
+ * The body of a request over HTTP/1.1 that has arrived completely; undefined where it has not. Call it once.
+ * Throws HANSA_TOO_LARGE.
+ */
+export function takeBody({ request }: Exchange, limit: number): Buffer | undefined {
+  if (request.httpVersionMajor !== 1 || !request.complete) return undefined;
+  if (request.readableLength > limit) throw tooLarge(limit);
+  return (request.read() as Buffer | null) ?? noContent;
+}
+
+/** Throws HANSA_TOO_LARGE where the headers announce a body that is too long. */
+export function refuseLongBody({ request }: Exchange, limit: number): void {
+  if (Number(request.headers['content-length']) > limit) throw tooLarge(limit);
+}
+
 /** Reads a JSON body of at most `limit` bytes. Undefined if it is empty. */
 export async function readJson(exchange: Exchange, limit: number): Promise<unknown> {
   return parseJsonBody(await readBody(exchange, limit));
@@ -164,13 +182,21 @@ export async function readJson(exchange: Exchange, limit: number): Promise<unkno
 function collect(exchange: Exchange, limit: number): Promise<Buffer> {
   const { request } = exchange;
   return new Promise((resolve, reject) => {
-    if (Number(request.headers['content-length']) > limit) {
-      reject(tooLarge(limit));
-      return;
-    }
-    const late = exchange.clock.timer(exchange.bodyWithinMs, () => refuse(tooSlow()));
+    refuseLongBody(exchange, limit);
+    if (request.destroyed && !request.complete) throw endedEarly();
+    let late: Timer | undefined;
+    let isOver = false;
+    const end = (): void => {
+      isOver = true;
+      late?.cancel();
+    };
+    // Most bodies arrive together with the headers, and are complete by then.
+    queueMicrotask(() => {
+      if (isOver || request.complete) return;
+      late = exchange.clock.timer(exchange.bodyWithinMs, () => refuse(tooSlow()));
+    });
     const refuse = (error: Error): void => {
-      late.cancel();
+      end();
       request.removeAllListeners('data');
       request.resume();
       reject(error);
@@ -181,14 +207,16 @@ function collect(exchange: Exchange, limit: number): Promise<Buffer> {
       else body.add(chunk);
     });
     request.on('end', () => {
-      late.cancel();
+      end();
       resolve(body.take());
     });
     request.on('error', refuse);
-    request.on('aborted', () =>
-      refuse(new HansaError('HANSA_BAD_REQUEST', 'The request ended before its body did.')),
-    );
+    request.on('aborted', () => refuse(endedEarly()));
   });
+}
+
+function endedEarly(): HansaError {
+  return new HansaError('HANSA_BAD_REQUEST', 'The request ended before its body did.');
 }
 
 function tooLarge(limit: number): HansaError {
@@ -213,6 +241,9 @@ export function respond(
   // The compatibility layer of HTTP/2 has the same methods with narrower types.
   (response as ServerResponse).writeHead(status, headers);
   if (exchange.request.method === 'HEAD') response.end();
+  // Only ASCII has as many bytes as characters. It needs no conversion.
+  else if (typeof body === 'string' && length === body.length)
+    (response as ServerResponse).end(body, 'latin1');
   else (response as ServerResponse).end(body);
 }
 

@@ -70,7 +70,12 @@ export class Limits {
 
   /** Like `enter` for a request that is not a watch. Call `give` exactly once, unless this throws. */
   take(caller: { readonly address: string | undefined }): void {
-    this.spend(caller.address ?? '');
+    this.takeFor(caller.address ?? '');
+  }
+
+  /** Like `take`, for a caller by name. */
+  takeFor(caller: string): void {
+    this.spend(caller);
     if (this.#requests >= this.#options.maxConcurrentRequests) throw tooMany();
     this.#requests += 1;
   }

@@ -94,6 +94,10 @@ class PlaneExchange implements ApiRequest, PeerRequest, AgentRequest {
     return this.#exchange.caller;
   }
 
+  get content(): Buffer {
+    return this.#exchange.content;
+  }
+
   admit(check: FederationCheck): void {
     this.#admitted = check(this);
   }

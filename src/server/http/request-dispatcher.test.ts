@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 import { unauthorized } from '../../core/access/denial.ts';
@@ -26,7 +27,8 @@ let budget: string[] = [];
 const guests = new Map<string, () => Caller | undefined | Promise<Caller | undefined>>();
 let shown: PresentedCredential[] = [];
 
-function hostBound(path: string): ApiRoute {
+/** With `readsBody`, the site reads the body before the handler runs. */
+function hostBound(path: string, readsBody?: number): ApiRoute {
   return route({
     listener: 'api',
     method: 'POST',
@@ -53,19 +55,23 @@ function hostBound(path: string): ApiRoute {
         return guests.get(String(presented.headers['x-guest']))?.();
       },
     },
-    handle: async (request) => {
-      const body = await request.body(100);
-      return {
+    ...(readsBody === undefined ? {} : { readsBody }),
+    handle: (request) => {
+      const answer = (body: Buffer) => ({
         status: 200,
         contentType: 'text/plain',
         body: `${request.caller.user} ${body.toString()}`,
-      };
+      });
+      if (request.headers['x-fail'] !== undefined)
+        throw new HansaError('HANSA_BAD_REQUEST', 'as you wish');
+      return readsBody === undefined ? request.body(100).then(answer) : answer(request.content);
     },
   }) as ApiRoute;
 }
 
 before(async () => {
   const bound = hostBound('/things/here');
+  const whole = hostBound('/things/whole', 100);
   const plain = route({
     listener: 'api',
     method: 'POST',
@@ -79,7 +85,7 @@ before(async () => {
     log: createLog({ clock, sink: { write: () => {} }, level: 'error', format: 'json' }),
     metrics: new MetricsRegistry(),
     resources: undefined as never,
-    routes: [bound, plain].map((one) => ({
+    routes: [bound, whole, plain].map((one) => ({
       ...one,
       handle: (exchange, params) => answerPlane(exchange, params, one),
     })),
@@ -135,21 +141,44 @@ function reset(): void {
   guests.clear();
 }
 
-/** The status and body of a request of these exact lines. */
-function send(path: string, lines: readonly string[], body = 'hello'): Promise<[number, string]> {
+/** What the site answers to these bytes, which come one after the other. */
+function converse(writes: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(listener.address.port, '127.0.0.1');
     let text = '';
+    socket.setNoDelay(true);
     socket.setEncoding('utf8');
     socket.on('data', (chunk) => (text += String(chunk)));
     socket.on('error', reject);
-    socket.on('close', () => {
-      const [head = '', answer = ''] = text.split('\r\n\r\n');
-      resolve([Number(head.split(' ')[1]), answer]);
-    });
-    const head = [`POST ${path} HTTP/1.1`, ...lines, `content-length: ${body.length}`];
-    socket.write(`${head.join('\r\n')}\r\nconnection: close\r\n\r\n${body}`);
+    socket.on('close', () => resolve(text));
+    const sendNext = async (): Promise<void> => {
+      for (const bytes of writes) {
+        await new Promise<void>((sent) => {
+          socket.write(bytes, () => sent());
+        });
+        // The site, in this process, reads them before the next ones are sent.
+        for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+      }
+    };
+    sendNext().catch(reject);
   });
+}
+
+function statusAndBody(text: string): [number, string] {
+  const [head = '', answer = ''] = text.split('\r\n\r\n');
+  return [Number(head.split(' ')[1]), answer];
+}
+
+/** The status and body of a request of these exact lines. */
+async function send(
+  path: string,
+  lines: readonly string[],
+  body = 'hello',
+): Promise<[number, string]> {
+  const head = [`POST ${path} HTTP/1.1`, ...lines, `content-length: ${body.length}`];
+  return statusAndBody(
+    await converse([`${head.join('\r\n')}\r\nconnection: close\r\n\r\n${body}`]),
+  );
 }
 
 suite('a route that computes its object from the host', () => {
@@ -176,6 +205,93 @@ suite('a route that computes its object from the host', () => {
     assert.equal((await send('/things/here', same))[0], 200);
     assert.equal((await send('/things/here', ['Authorization: Bearer ada']))[0], 400);
   });
+});
+
+suite('a route whose body the site reads', () => {
+  const asAda = ['Host: a', 'Authorization: Bearer ada'];
+
+  test('gets a body that came with the headers, after one check', async () => {
+    reset();
+    assert.deepEqual(await send('/things/whole', asAda), [200, 'ada hello']);
+    assert.deepEqual(rights, [{ user: 'ada', name: 'a' }]);
+    assert.deepEqual(await send('/things/whole', asAda, ''), [200, 'ada ']);
+  });
+
+  test('gets a body that came later, after a second check', async () => {
+    reset();
+    const answer = await sendInParts(['Content-Length: 10'], ['hello', 'world']);
+    assert.deepEqual(answer, [200, 'ada helloworld']);
+    assert.deepEqual(rights.length, 2);
+  });
+
+  test('gets a body in chunks', async () => {
+    reset();
+    const parts = ['5\r\nhello\r\n', '5\r\nworld\r\n0\r\n\r\n'];
+    assert.deepEqual(await sendInParts(['Transfer-Encoding: chunked'], parts), [
+      200,
+      'ada helloworld',
+    ]);
+  });
+
+  test('refuses a body that is too long, announced or not', async () => {
+    reset();
+    assert.equal((await send('/things/whole', asAda, 'x'.repeat(101)))[0], 413);
+    const chunk = `65\r\n${'x'.repeat(101)}\r\n0\r\n\r\n`;
+    assert.equal((await sendInParts(['Transfer-Encoding: chunked'], [chunk]))[0], 413);
+  });
+
+  test('answers in order where requests come at once, and refuses what its handler refuses', async () => {
+    reset();
+    const head = (more: string, body: string) =>
+      `POST /things/whole HTTP/1.1\r\n${asAda.join('\r\n')}\r\n${more}content-length: ${body.length}\r\n\r\n${body}`;
+    const text = await converse([
+      head('', 'one') + head('x-fail: yes\r\n', 'two') + head('connection: close\r\n', 'three'),
+    ]);
+    const statuses = [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map((match) => match[1]);
+    assert.deepEqual(statuses, ['200', '400', '200']);
+    assert.match(text, /ada one[^]*as you wish[^]*ada three/);
+  });
+
+  test('frees the place of a request that ends before its body', async () => {
+    reset();
+    const ended = Array.from({ length: 20 }, () => {
+      const socket = connect(listener.address.port, '127.0.0.1');
+      socket.on('error', () => undefined);
+      socket.write(
+        `POST /things/whole HTTP/1.1\r\n${asAda.join('\r\n')}\r\ncontent-length: 50\r\n\r\nabc`,
+        () => socket.destroy(),
+      );
+      return once(socket, 'close');
+    });
+    await Promise.all(ended);
+    // A quarter of forty places is ten: twenty that stay taken would refuse this one.
+    let status = 429;
+    while (status === 429) [status] = await send('/things/whole', asAda);
+    assert.equal(status, 200);
+  });
+
+  test('accepts callers of its authenticator, at once or later', async () => {
+    reset();
+    guests.set('now', () => guest);
+    guests.set('later', async () => guest);
+    guests.set('never', async () => undefined);
+    const ask = (credential: string) =>
+      send('/things/whole', ['Host: a', `X-Guest: ${credential}`]);
+    assert.deepEqual(await ask('now'), [200, 'guest hello']);
+    assert.deepEqual(await ask('later'), [200, 'guest hello']);
+    assert.equal(failures, 0);
+    assert.equal((await ask('never'))[0], 401);
+    assert.equal(failures, 1);
+  });
+
+  /** Sends the headers, and each part of the body after the site has seen what came before. */
+  function sendInParts(
+    lines: readonly string[],
+    parts: readonly string[],
+  ): Promise<[number, string]> {
+    const head = ['POST /things/whole HTTP/1.1', ...asAda, ...lines, 'connection: close'];
+    return converse([`${head.join('\r\n')}\r\n\r\n`, ...parts]).then(statusAndBody);
+  }
 });
 
 suite('a route with its own authenticator', () => {

@@ -3,8 +3,6 @@
 
 import { apiVersion } from '../../api/object.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
-import { forbiddenImpersonation } from '../../core/access/denial.ts';
-import { sourceOf } from '../../core/access/failure-limit.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
@@ -22,6 +20,8 @@ import {
   respondJson,
   type Response,
 } from './exchange.ts';
+import { BodyRequests } from './body-requests.ts';
+import { identified, refuseImpersonation } from './identified.ts';
 import type { Limits } from './limits.ts';
 import { Room } from './room.ts';
 import { RouteTable, type Route } from './routes.ts';
@@ -64,12 +64,19 @@ const maxPipelined = 64;
 
 type CheckedRoute = Route & { readonly check: ApiCheck };
 
+interface RouteSeries {
+  readonly count: { add(): void };
+  readonly duration: { observe(seconds: number): void };
+}
+
 export class RequestDispatcher {
   readonly #parts: RequestDispatcherParts;
   readonly #routes: RouteTable<CheckedRoute>;
   readonly #around: ConstructorParameters<typeof Exchange>[5];
   readonly #requests;
   readonly #durations;
+  /** By verb and HTTP status. */
+  readonly #series = new Map<string, Map<number, RouteSeries>>();
   readonly #unread: UnreadAnswers;
   /** Number of waiting responses, by connection. */
   readonly #queues = new WeakMap<object, { length: number }>();
@@ -111,22 +118,42 @@ export class RequestDispatcher {
     strangers?: OpenStreams,
   ): (request: Request, response: Response) => void {
     const room = new Room(limits);
+    const withBody = new BodyRequests({
+      room,
+      strangers,
+      unread: this.#unread,
+      mayRecord: this.#parts.mayRecord,
+      refuse: (exchange, method, error) => this.#refuse(exchange, method, error),
+      answered: (response, method, startedAt) => {
+        const { count, duration } = this.#routeSeries(method, response.statusCode);
+        count.add();
+        duration.observe((this.#parts.clock.monotonic() - startedAt) / 1000);
+      },
+      failed: (response, error) => this.#fail(response, error),
+    });
     return (request, response) => {
       if (isBeyondLastAnswer(request)) return;
-      this.#serve(identify, room, strangers, request, response).catch((error: unknown) => {
-        this.#parts.log.error('cannot send an error response', { error });
-        response.destroy();
-      });
+      try {
+        this.#serve(identify, room, strangers, withBody, request, response);
+      } catch (error) {
+        this.#fail(response, error);
+      }
     };
   }
 
-  async #serve(
+  #fail(response: Response, error: unknown): void {
+    this.#parts.log.error('cannot send an error response', { error });
+    response.destroy();
+  }
+
+  #serve(
     identify: Identify,
     room: Room,
     strangers: OpenStreams | undefined,
+    withBody: BodyRequests,
     request: Request,
     response: Response,
-  ): Promise<void> {
+  ): void {
     const startedAt = this.#parts.clock.monotonic();
     const url = request.url ?? '/';
     const questionMark = url.indexOf('?');
@@ -144,15 +171,35 @@ export class RequestDispatcher {
     const asked = path.startsWith(resourcePrefix)
       ? this.#parts.resources.parse(method, path.slice(resourcePrefix.length), exchange.query)
       : undefined;
+    const isLongQueue = this.#isLongQueue(request, response);
     const found = asked === undefined ? this.#routes.find(method, path) : undefined;
     if (typeof found === 'object') {
       exchange.params = found.params;
       exchange.authenticator = found.route.authenticator;
+      if (found.route.readsBody !== undefined && !isLongQueue) {
+        withBody.serve(exchange, found.route, found.route.readsBody, method, startedAt);
+        return;
+      }
     }
+    const served = this.#serveAny(exchange, asked, found, room, strangers, startedAt, isLongQueue);
+    served.catch((error: unknown) => this.#fail(response, error));
+  }
+
+  async #serveAny(
+    exchange: Exchange,
+    asked: ResourceRequest | undefined,
+    found: ReturnType<RouteTable<CheckedRoute>['find']>,
+    room: Room,
+    strangers: OpenStreams | undefined,
+    startedAt: number,
+    isLongQueue: boolean,
+  ): Promise<void> {
+    const { request, response } = exchange;
+    const method = request.method ?? 'GET';
     const isWatch = asked?.verb === 'watch';
     let leave: (() => void) | undefined;
     try {
-      this.#refuseLongQueue(request, response);
+      if (isLongQueue) throw longQueue();
       const isIn = identified(exchange, room, strangers);
       if (isIn !== true && !(await isIn)) return;
       refuseImpersonation(exchange);
@@ -175,21 +222,16 @@ export class RequestDispatcher {
    * Responses to pipelined requests wait in memory for the one before. A client that sends hundreds
    * and reads none would make the site keep hundreds of lists.
    */
-  #refuseLongQueue(request: Request, response: Response): void {
+  #isLongQueue(request: Request, response: Response): boolean {
     // HTTP/2 does not queue. Over HTTP/1.1, only a waiting response has no socket yet.
-    if (request.httpVersionMajor !== 1 || response.socket !== null) return;
+    if (request.httpVersionMajor !== 1 || response.socket !== null) return false;
     const queue = this.#queues.get(request.socket) ?? { length: 0 };
     this.#queues.set(request.socket, queue);
     queue.length += 1;
     response.once('close', () => {
       queue.length -= 1;
     });
-    if (queue.length > maxPipelined)
-      throw new HansaError(
-        'HANSA_TOO_MANY_REQUESTS',
-        'Too many requests wait on this connection, please read their answers first.',
-        { details: { retryAfterSeconds: 1 } },
-      );
+    return queue.length > maxPipelined;
   }
 
   async #dispatch(
@@ -249,6 +291,22 @@ export class RequestDispatcher {
     respondJson(exchange, httpStatusOf(error), statusOf(error));
   }
 
+  /** The series of requests that are not about resources. */
+  #routeSeries(method: string, status: number): RouteSeries {
+    const verb = knownVerb(method.toLowerCase());
+    let ofVerb = this.#series.get(verb);
+    if (ofVerb === undefined) this.#series.set(verb, (ofVerb = new Map()));
+    let series = ofVerb.get(status);
+    if (series === undefined) {
+      series = {
+        count: this.#requests.series({ verb, resource: '', code: String(status) }),
+        duration: this.#durations.series({ verb, resource: '' }),
+      };
+      ofVerb.set(status, series);
+    }
+    return series;
+  }
+
   #observe(
     response: Response,
     asked: ResourceRequest | undefined,
@@ -267,61 +325,12 @@ export class RequestDispatcher {
   }
 }
 
-/** False if a stranger has too many streams, and gets no response. Throws HANSA_UNAUTHENTICATED. */
-function identified(
-  exchange: Exchange,
-  room: Room,
-  strangers: OpenStreams | undefined,
-): boolean | Promise<boolean> {
-  try {
-    if (exchange.authenticator === undefined) exchange.identify();
-    else {
-      const waiting = exchange.identifyForRoute();
-      if (waiting !== undefined) return identifiedLater(exchange, waiting, room, strangers);
-    }
-    return true;
-  } catch (error) {
-    if (strangers?.admit(exchange.request) === false) return false;
-    throw error;
-  }
-}
-
-/** The caller is not known yet, so the wait counts for its address. */
-async function identifiedLater(
-  exchange: Exchange,
-  waiting: Promise<void>,
-  room: Room,
-  strangers: OpenStreams | undefined,
-): Promise<boolean> {
-  // Handled below, unless there is no room.
-  waiting.catch(() => undefined);
-  const leave = room.enter(false, `address ${sourceOf(exchange.address ?? '')}`);
-  try {
-    await waiting;
-    return true;
-  } catch (error) {
-    if (strangers?.admit(exchange.request) === false) return false;
-    throw error;
-  } finally {
-    leave();
-  }
-}
-
-const impersonating = [
-  ['users', 'impersonate-user'],
-  ['groups', 'impersonate-group'],
-  ['uids', 'impersonate-uid'],
-] as const;
-
-/**
- * `kubectl --as` and multi-tenant controllers give up rights with these headers. Ignoring them would
- * run the request with all rights of the caller.
- */
-function refuseImpersonation({ request, caller }: Exchange): void {
-  for (const [kind, header] of impersonating) {
-    const asked = request.headers[header];
-    if (asked !== undefined) throw forbiddenImpersonation(caller, kind, String(asked));
-  }
+function longQueue(): HansaError {
+  return new HansaError(
+    'HANSA_TOO_MANY_REQUESTS',
+    'Too many requests wait on this connection, please read their answers first.',
+    { details: { retryAfterSeconds: 1 } },
+  );
 }
 
 const verbs = new Set([

@@ -24,6 +24,22 @@ export class Room {
     const leave = this.#limits.enter(isWatch, user);
     return once((isWatch ? this.#watches : this.#requests).enterToo(user, leave));
   }
+
+  /** Like `enter` for a request that is not a watch. Call `give` exactly once, unless this throws. */
+  take(user: string): void {
+    this.#limits.takeFor(user);
+    try {
+      this.#requests.take(user);
+    } catch (error) {
+      this.#limits.give();
+      throw error;
+    }
+  }
+
+  give(user: string): void {
+    this.#requests.give(user);
+    this.#limits.give();
+  }
 }
 
 function sharesOf(all: number): CallerQuota {

@@ -45,11 +45,20 @@ export function identifyTls(
         headers: request.headers,
         address,
         svid: svidOf(socket),
-        hasCertificate: readPeer(socket).chain.length > 0,
+        hasCertificate: presentsCertificate(socket),
         connection: connectionOf(request),
       };
     },
   };
+}
+
+function presentsCertificate(socket: TLSSocket): boolean {
+  try {
+    return readPeer(socket).chain.length > 0;
+  } catch {
+    // A stream that was reset has no socket.
+    return false;
+  }
 }
 
 /** Over HTTP/2, every request has its own proxy object for the socket. */

@@ -1,0 +1,152 @@
+// Serves requests of routes that declare `readsBody`. Most bodies arrive together with the headers. Then the
+// site authenticates, authorizes, reads the body and answers in one turn of the event loop, without promises.
+
+import type { Caller } from '../../core/access/identity.ts';
+import { type HansaError, toHansaError } from '../../core/errors/error.ts';
+import type { ApiCheck } from '../../core/plane/route-access.ts';
+import type { OpenStreams } from '../listeners/stranger-limits.ts';
+import { type Exchange, readBody, refuseLongBody, type Response, takeBody } from './exchange.ts';
+import { identified, refuseImpersonation } from './identified.ts';
+import type { Room } from './room.ts';
+import type { Route } from './routes.ts';
+import type { UnreadAnswers } from './unread-answers.ts';
+
+export interface BodyRequestsParts {
+  readonly room: Room;
+  readonly strangers: OpenStreams | undefined;
+  readonly unread: UnreadAnswers;
+  readonly mayRecord: ((caller: Caller) => void) | undefined;
+  /** Answers with an error. */
+  readonly refuse: (exchange: Exchange, method: string, error: HansaError) => void;
+  /** Counts an answered request. */
+  readonly answered: (response: Response, method: string, startedAt: number) => void;
+  /** Ends a request that could not even be refused. */
+  readonly failed: (response: Response, error: unknown) => void;
+}
+
+type CheckedRoute = Route & { readonly check: ApiCheck };
+
+interface Served {
+  readonly exchange: Exchange;
+  readonly route: CheckedRoute;
+  readonly limit: number;
+  readonly method: string;
+  readonly startedAt: number;
+  /** Whose place in the room the request holds. */
+  user: string | undefined;
+}
+
+/** One to a listener. */
+export class BodyRequests {
+  readonly #parts: BodyRequestsParts;
+  /** Requests whose headers arrived in this turn of the event loop. */
+  #arriving: Served[] = [];
+
+  constructor(parts: BodyRequestsParts) {
+    this.#parts = parts;
+  }
+
+  serve(
+    exchange: Exchange,
+    route: CheckedRoute,
+    limit: number,
+    method: string,
+    startedAt: number,
+  ): void {
+    const served: Served = { exchange, route, limit, method, startedAt, user: undefined };
+    try {
+      const isIn = identified(exchange, this.#parts.room, this.#parts.strangers);
+      if (isIn === true) this.#admit(served);
+      else if (isIn !== false) void this.#admitLater(served, isIn);
+    } catch (error) {
+      this.#refuse(served, error);
+    }
+  }
+
+  async #admitLater(served: Served, waiting: Promise<boolean>): Promise<void> {
+    try {
+      if (await waiting) this.#admit(served);
+    } catch (error) {
+      this.#refuse(served, error);
+    }
+  }
+
+  #admit(served: Served): void {
+    const { exchange, route, limit } = served;
+    refuseImpersonation(exchange);
+    const { caller } = exchange;
+    this.#parts.room.take(caller.user);
+    served.user = caller.user;
+    if (route.rowless !== true) this.#parts.mayRecord?.(caller);
+    route.check(caller, exchange);
+    refuseLongBody(exchange, limit);
+    // The parser reads the body after the headers, in the same turn.
+    this.#arriving.push(served);
+    if (this.#arriving.length === 1) setImmediate(this.#readBodies);
+  }
+
+  readonly #readBodies = (): void => {
+    const arriving = this.#arriving;
+    this.#arriving = [];
+    for (const served of arriving) this.#readBody(served);
+  };
+
+  #readBody(served: Served): void {
+    const { exchange, limit } = served;
+    try {
+      const body = takeBody(exchange, limit);
+      if (body === undefined) void this.#awaitBody(served);
+      else {
+        // The caller was authenticated and authorized in this turn.
+        exchange.content = body;
+        this.#handle(served);
+      }
+    } catch (error) {
+      this.#refuse(served, error);
+    }
+  }
+
+  async #awaitBody(served: Served): Promise<void> {
+    const { exchange, route, limit } = served;
+    exchange.authorize = (again) => route.check(again.caller, again);
+    try {
+      exchange.content = await readBody(exchange, limit);
+      this.#handle(served);
+    } catch (error) {
+      this.#refuse(served, error);
+    }
+  }
+
+  #handle(served: Served): void {
+    const { exchange, route } = served;
+    const answering = route.handle(exchange, exchange.params);
+    if (answering instanceof Promise) void this.#awaitAnswer(served, answering);
+    else this.#end(served);
+  }
+
+  async #awaitAnswer(served: Served, answering: Promise<void>): Promise<void> {
+    try {
+      await answering;
+    } catch (error) {
+      this.#refuse(served, error);
+      return;
+    }
+    this.#end(served);
+  }
+
+  #refuse(served: Served, error: unknown): void {
+    const { exchange, method } = served;
+    try {
+      this.#parts.refuse(exchange, method, toHansaError(error));
+    } catch (failure) {
+      this.#parts.failed(exchange.response, failure);
+    }
+    this.#end(served);
+  }
+
+  #end({ exchange, method, startedAt, user }: Served): void {
+    const { room, unread, answered } = this.#parts;
+    if (user !== undefined) unread.hold(exchange.response, () => room.give(user));
+    answered(exchange.response, method, startedAt);
+  }
+}
