@@ -363,7 +363,7 @@ async function startProxy(target: number): Promise<Proxy> {
 /** In a site of its own, after a warm-up with few verdicts, which went with their Cluster. */
 async function measureMemory({ cluster, credentials, tokens }: Omit<Scene, 'site'>): Promise<void> {
   const wanted = sized(100_000, 1_000);
-  const site = await startReviewSite(credentials, ['--auth-verdict-cache-bytes=1Gi']);
+  const site = await startReviewSite(credentials, ['--auth-verdict-cache-bytes=1024Mi']);
   stops.push(() => site.stop());
   const spec = { ...credentials.specFor('kube', cluster.kube), validation: { mode: 'jwks' } };
   const settle = (): Promise<void> => delay(sized(75_000, 0));
