@@ -10,6 +10,7 @@ import { HansaError } from '../../errors/error.ts';
 import { duplicateFields, jsonExcess } from '../../json/strict-json.ts';
 import { Bundle, type JwtAuthority, maxAuthorities } from './bundle.ts';
 import { Certificate } from '../x509/certificate.ts';
+import { spkiOf } from '../x509/keys.ts';
 import { isSameKey, jwtAuthorityMembers, publicMembers, readJwtAuthority } from '../jwt/jwk.ts';
 
 /** Room for a hundred authorities with RSA keys; SPIRE's with two has 5 KB. */
@@ -282,7 +283,7 @@ function addJwtAuthority(known: Map<string, JwtAuthority>, authority: JwtAuthori
   const { keyId, publicKey } = authority;
   const same = known.get(keyId);
   if (same === undefined) known.set(keyId, authority);
-  else if (!same.publicKey.equals(publicKey)) {
+  else if (!spkiOf(same.publicKey).equals(spkiOf(publicKey))) {
     throw new TypeError('an earlier key has the same kid');
   }
 }

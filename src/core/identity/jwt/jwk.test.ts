@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict';
-import { createPublicKey, generateKeyPairSync, type JsonWebKey } from 'node:crypto';
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type JsonWebKey,
+} from 'node:crypto';
 import { suite, test } from 'node:test';
 import { importJwk, isSameKey } from './jwk.ts';
 import { spkiOf } from '../x509/keys.ts';
@@ -15,6 +20,16 @@ const plainly = (key: JsonWebKey) => createPublicKey({ key, format: 'jwk' });
 const der = { format: 'der', type: 'spki' } as const;
 
 suite('a JSON Web Key', () => {
+  test('of another type leaves no error behind that fails a later operation', () => {
+    const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey;
+    const pkcs8 = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({
+      format: 'der',
+      type: 'pkcs8',
+    });
+    assert.equal(isSameKey(ellipticJwk('P-256'), rsa.export(der), rsa), false);
+    createPrivateKey({ key: pkcs8, format: 'der', type: 'pkcs8' });
+  });
+
   for (const curve of curveNames) {
     test(`on ${curve} is the key that node:crypto reads, and is exported as that`, () => {
       for (let count = 0; count < 20; count++) {

@@ -4,7 +4,7 @@
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto';
 import { unpooledCopy } from '../../memory/unpooled-copy.ts';
 import type { JwtAuthority } from '../bundle/bundle.ts';
-import { PublicKey, rememberSpki } from '../x509/keys.ts';
+import { PublicKey, rememberSpki, spkiOf } from '../x509/keys.ts';
 
 /** Longer than any that was seen: SPIRE's have 32 characters. */
 const maxKeyIdLength = 256;
@@ -42,11 +42,14 @@ export function importJwk(key: JsonWebKey): KeyObject {
   }
 }
 
-/** Throws TypeError. Compares the bytes where both have the same form, which saves an import. */
+/**
+ * Throws TypeError. Compares the bytes where both have the same form, which saves an import. Never uses
+ * `KeyObject.equals`: with two types of keys it leaves errors in OpenSSL, which fail a later operation.
+ */
 export function isSameKey(key: JsonWebKey, spki: Buffer, publicKey: KeyObject): boolean {
   const own = ellipticSpki(key);
   if (own?.length === spki.length) return own.equals(spki);
-  return importJwk(key).equals(publicKey);
+  return spkiOf(importJwk(key)).equals(spkiOf(publicKey));
 }
 
 /** Undefined for keys on other than the three curves, or malformed ones. Coordinates may lack leading zeros. */
@@ -96,7 +99,7 @@ export function readVerificationKey(key: Readonly<Record<string, unknown>>): Key
     if (!isBase64url(key[member])) throw new TypeError(`its ${member} is not base64url`);
   }
   if (kty === 'RSA' && !isUsualExponent(Buffer.from(key['e'] as string, 'base64url'))) {
-    throw new TypeError('its e is not an odd number from 3 to 2147483647');
+    throw new TypeError('its exponent e is not an odd number from 3 to 2147483647');
   }
   const publicKey = importJwk(key);
   // Rejects weak keys and curves that no algorithm of RFC 7518 §3.1 uses.

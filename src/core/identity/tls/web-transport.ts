@@ -14,6 +14,7 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import { HansaError } from '../../errors/error.ts';
+import { spkiOf } from '../x509/keys.ts';
 import { refuse, type Rule } from '../x509/rules.ts';
 import { contextOptions, type TlsCredential } from './options.ts';
 import type { WebRules } from './transport.ts';
@@ -132,8 +133,9 @@ function isAccepted(
     caBundle === undefined
       ? rootCertificates.map((pem) => new X509Certificate(pem))
       : webAuthorities(caBundle);
+  const spki = spkiOf(publicKey);
   return accepted.some(
-    (one) => one.subject === subject && one.publicKey.equals(publicKey) && isValid(one, nowMs),
+    (one) => one.subject === subject && spkiOf(one.publicKey).equals(spki) && isValid(one, nowMs),
   );
 }
 
