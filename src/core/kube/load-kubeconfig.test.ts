@@ -102,24 +102,4 @@ suite('the kubeconfig of a command', () => {
     write('large', config('large', {}, { 'certificate-authority': 'large.crt' }));
     assert.throws(() => loadKubeconfig({ file: 'large' }, io()), /large\.crt is larger than/);
   });
-
-  test('runs its plugin when a credential is needed, not before', async () => {
-    const ran = join(folder, 'ran');
-    const answer = {
-      apiVersion: 'client.authentication.k8s.io/v1',
-      kind: 'ExecCredential',
-      status: { token: 'from-plugin' },
-    };
-    const exec = {
-      apiVersion: answer.apiVersion,
-      command: '/bin/sh',
-      args: ['-c', `touch ${ran}; echo '${JSON.stringify(answer)}'`],
-      interactiveMode: 'Never',
-    };
-    write('plugin', config('plugin', { exec }));
-    const { credentials } = loadKubeconfig({ file: 'plugin' }, io({ PATH: '/usr/bin:/bin' }));
-    assert.throws(() => rmSync(ran), /ENOENT/);
-    assert.deepEqual(await credentials.current(), { type: 'token', token: 'from-plugin' });
-    rmSync(ran);
-  });
 });
