@@ -193,7 +193,7 @@ suite('a ServiceAccount token', () => {
     assert.equal(await ask(shown), undefined);
   });
 
-  test('is refused from the moment when its cluster is gone, or was registered anew', async () => {
+  test('is refused as soon as another Cluster has the name of its cluster', async () => {
     const { ask, account, directory, reviewer } = scene();
     const shown = account('t1', 'app1');
     assert.ok(await ask(shown));

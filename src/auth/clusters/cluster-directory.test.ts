@@ -48,7 +48,7 @@ describe('the directory of clusters', () => {
     assert.deepEqual(connected, ['app1']);
   });
 
-  test('compiles a changed spec anew, and closes the connections of before', async () => {
+  test('compiles a changed spec again, and closes the connections of the old one', async () => {
     const { create, change, directory, connected, closed } = await clusterSite();
     await create('app1', { issuer, apiServer });
     const before = directory.find('app1');
