@@ -64,3 +64,30 @@ suite('a text of a server', () => {
     }
   });
 });
+
+suite('a failure of an API server', () => {
+  const causesOf = (details: unknown): readonly string[] => {
+    const body = Buffer.from(JSON.stringify({ kind: 'Status', details }));
+    return new KubeStatusError(where, 'list', { status: 504, headers: {}, body }).causes;
+  };
+
+  test('has the reasons of its causes, the first few', () => {
+    const causes = [{ reason: 'ResourceVersionTooLarge' }, { reason: 'x' }];
+    assert.deepEqual(causesOf({ causes }), ['ResourceVersionTooLarge', 'x']);
+    assert.equal(
+      causesOf({ causes: Array.from({ length: 100 }, () => ({ reason: 'x' })) }).length,
+      16,
+    );
+  });
+
+  test('has none where they are malformed', () => {
+    for (const details of [
+      undefined,
+      {},
+      { causes: 'x' },
+      { causes: [null, 1, {}, { reason: 1 }] },
+    ]) {
+      assert.deepEqual(causesOf(details), []);
+    }
+  });
+});

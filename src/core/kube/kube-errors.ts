@@ -71,6 +71,7 @@ export function unreachableReason(caught: unknown): UnreachableReason | undefine
 /** Longest message of a server that is shown. */
 const maxMessageLength = 1024;
 const maxReasonLength = 64;
+const maxCauses = 16;
 /** A server that asks for more has a wrong idea of its load. */
 const maxRetryAfterSeconds = 3600;
 
@@ -84,6 +85,8 @@ export class KubeStatusError extends HansaError {
   readonly serverMessage: string;
   /** At most an hour. */
   readonly retryAfterSeconds: number | undefined;
+  /** The reasons of the causes, such as ResourceVersionTooLarge. The first few. */
+  readonly causes: readonly string[];
 
   /** `what` is half a sentence: "get /api/v1/…". */
   constructor(
@@ -103,6 +106,7 @@ export class KubeStatusError extends HansaError {
     this.reason = status.reason;
     this.serverMessage = status.message;
     this.retryAfterSeconds = retryAfterSeconds;
+    this.causes = status.causes;
   }
 }
 
@@ -118,6 +122,7 @@ interface ServerStatus {
   readonly reason: string;
   readonly message: string;
   readonly retryAfterSeconds: number | undefined;
+  readonly causes: readonly string[];
 }
 
 /** A kind Status, or whatever text a proxy sent instead. */
@@ -127,10 +132,10 @@ function statusOf(body: Buffer): ServerStatus {
     value = parseBoundedJson(body);
   } catch {
     const message = printableText(body.toString('utf8', 0, maxMessageLength), maxMessageLength);
-    return { reason: '', message, retryAfterSeconds: undefined };
+    return { reason: '', message, retryAfterSeconds: undefined, causes: [] };
   }
   if (!isRecord(value) || value['kind'] !== 'Status') {
-    return { reason: '', message: '', retryAfterSeconds: undefined };
+    return { reason: '', message: '', retryAfterSeconds: undefined, causes: [] };
   }
   const { reason, message, details } = value;
   const seconds = isRecord(details) ? details['retryAfterSeconds'] : undefined;
@@ -141,7 +146,16 @@ function statusOf(body: Buffer): ServerStatus {
       Number.isInteger(seconds) && (seconds as number) > 0
         ? Math.min(seconds as number, maxRetryAfterSeconds)
         : undefined,
+    causes: isRecord(details) ? causesOf(details['causes']) : [],
   };
+}
+
+function causesOf(causes: unknown): readonly string[] {
+  if (!Array.isArray(causes)) return [];
+  return causes.slice(0, maxCauses).flatMap((cause: unknown) => {
+    const reason = isRecord(cause) ? cause['reason'] : undefined;
+    return typeof reason === 'string' ? [printableText(reason, maxReasonLength)] : [];
+  });
 }
 
 /** One line without tokens and control characters, of at most `maxLength` characters. */

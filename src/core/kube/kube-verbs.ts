@@ -2,7 +2,6 @@
 // every status but 2xx.
 
 import { HansaError } from '../errors/error.ts';
-import { isRecord } from '../json/is-record.ts';
 import { parseBoundedJson } from '../json/strict-json.ts';
 import type {
   CollectionPath,
@@ -13,6 +12,7 @@ import type {
   KubeStream,
 } from './kube-client.ts';
 import { KubeStatusError, unreachable } from './kube-errors.ts';
+import { isKubeObject, listPageOf } from './kube-objects.ts';
 
 const fieldManager = 'hansa';
 /** Objects in one page, as in client-go. */
@@ -105,7 +105,7 @@ export abstract class KubeVerbs implements KubeClient {
         query: { limit: String(pageSize), ...query, ...position },
         maxBytes: maxPageBytes,
       } as const;
-      const list = listOf(await this.#json(request));
+      const list = listPageOf(await this.#json(request));
       if (list === undefined) throw this.#unexpected(request, 'a list');
       items.push(...(list.items as T[]));
       if (list.next === '') {
@@ -149,37 +149,4 @@ export abstract class KubeVerbs implements KubeClient {
 
 function isSuccess({ status }: KubeResponse): boolean {
   return status >= 200 && status < 300;
-}
-
-/** A TokenReview and the like have no name. */
-function isKubeObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return (
-    isRecord(value) &&
-    typeof value['apiVersion'] === 'string' &&
-    typeof value['kind'] === 'string' &&
-    isRecord(value['metadata'])
-  );
-}
-
-interface Page {
-  readonly items: readonly unknown[];
-  /** Empty on the last page. */
-  readonly next: string;
-}
-
-function listOf(value: unknown): Page | undefined {
-  if (!isKubeObject(value) || !isRecord(value['metadata'])) return undefined;
-  const { apiVersion, kind, items } = value;
-  const next = value['metadata']['continue'] ?? '';
-  if (typeof next !== 'string' || typeof kind !== 'string' || !kind.endsWith('List')) {
-    return undefined;
-  }
-  // Go writes null for an empty list.
-  const found = items ?? [];
-  if (!Array.isArray(found)) return undefined;
-  const itemKind = kind.slice(0, -'List'.length);
-  const whole = found.map((item: unknown) =>
-    isRecord(item) ? { apiVersion, kind: itemKind, ...item } : undefined,
-  );
-  return whole.every((item) => isKubeObject(item)) ? { items: whole, next } : undefined;
 }
