@@ -21,8 +21,8 @@ export interface RunningSource {
 
 /**
  * Adds every existing key at start, and then every key whose state changes, including deletions, at
- * least once. Recovers from temporary failures, such as a lost watch or an unreachable API server. A
- * Kubernetes source would be another implementation.
+ * least once. Recovers from temporary failures, such as a lost watch or an unreachable API server. For
+ * objects of a Kubernetes cluster, see core/kube/reflector.
  */
 export interface Source {
   start(sink: SourceSink): RunningSource;

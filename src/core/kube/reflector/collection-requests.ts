@@ -1,0 +1,205 @@
+// The requests of a reflector about one collection: pages of a list, the check of a version, and
+// watches.
+
+import { parseBoundedJson } from '../../json/strict-json.ts';
+import type { KubeClient, KubeObject, KubeRequest, KubeStream } from '../kube-client.ts';
+import { KubeStatusError } from '../kube-errors.ts';
+import { type ListPage, listPageOf } from '../kube-objects.ts';
+import type { CacheEntry } from './object-cache.ts';
+import { ReflectorError } from './reflector-failure.ts';
+import type { Step } from './reflector-plan.ts';
+import { isResourceVersion } from './resource-version.ts';
+import { MalformedError, versionedObject } from './watch-event.ts';
+
+export interface ReflectorLimits {
+  /** Default 100,000. */
+  readonly maxObjects: number;
+  /** Of all objects as JSON, before `transform`. Default 256 MiB. */
+  readonly maxBytes: number;
+  /** Of one page and of one event. An object has at most about 1.5 MiB in etcd. Default 16 MiB. */
+  readonly maxPageBytes: number;
+  /** Bookmarks come about every minute, if the version of the collection moves. Default 150 s. */
+  readonly silenceMs: number;
+  /** Longest pause before the initial events are complete. Default 30 s. */
+  readonly initialSilenceMs: number;
+}
+
+export const defaultLimits: ReflectorLimits = {
+  maxObjects: 100_000,
+  maxBytes: 256 * 1024 * 1024,
+  maxPageBytes: 16 * 1024 * 1024,
+  silenceMs: 150_000,
+  initialSilenceMs: 30_000,
+};
+
+/** Fields and items of one page or event. */
+export const maxValues = 2_000_000;
+/** A server may need a while for a large page. */
+const pageTimeoutMs = 60_000;
+/** Until a watch begins. A server waits 3 s for a version that it has not seen. */
+const watchTimeoutMs = 30_000;
+/** The server ends a watch after a time from here to twice as long, as in client-go. */
+const watchSeconds = 300;
+/** An endless list of empty pages ends here. */
+const maxPages = 20_000;
+
+export interface Collection {
+  readonly client: KubeClient;
+  /** The name of the cluster, for messages. */
+  readonly cluster: string;
+  readonly path: string;
+  readonly selectors: Readonly<Record<string, string>>;
+  readonly limits: ReflectorLimits;
+}
+
+export interface WholeList<T> {
+  readonly version: string;
+  readonly entries: ReadonlyMap<string, CacheEntry<T>>;
+}
+
+/** Reads all pages. `transform` gets each object once. */
+export async function readList<T extends KubeObject>(
+  collection: Collection,
+  { notOlderThan, pageSize }: Extract<Step, { type: 'list' }>,
+  transform: (object: T) => T,
+  signal: AbortSignal,
+): Promise<WholeList<T>> {
+  const { limits } = collection;
+  const entries = new Map<string, CacheEntry<T>>();
+  let position: Record<string, string> = notOlderThanQuery(notOlderThan);
+  let bytes = 0;
+  let version: string | undefined;
+  for (let count = 1; ; count++) {
+    const query = { limit: String(pageSize), ...position };
+    const { page, length, version: pageVersion } = await readPage(collection, query, signal);
+    // All pages have the same. With the first one, a watch repeats rather than misses changes.
+    version ??= pageVersion;
+    bytes += length;
+    const each = Math.ceil(length / Math.max(1, page.items.length));
+    for (const item of page.items) {
+      const found = versionedObject<T>(item);
+      if (found === undefined) {
+        throw new MalformedError('an object of a list has no name or resourceVersion');
+      }
+      entries.set(found.key, { ...found, object: transform(found.object), bytes: each });
+    }
+    checkLimits(limits, entries.size, bytes);
+    if (page.next === '') return { version, entries };
+    if (count >= maxPages) {
+      throw new ReflectorError('over-limit', `the list has more than ${maxPages} pages`);
+    }
+    position = { continue: page.next };
+  }
+}
+
+/** The version of the server, which must be `version` or later. A page of one object is cheap. */
+export async function readVersion(
+  collection: Collection,
+  version: string,
+  signal: AbortSignal,
+): Promise<string> {
+  const query = { limit: '1', ...notOlderThanQuery(version) };
+  return (await readPage(collection, query, signal)).version;
+}
+
+/** `unit` is uniform in [0, 1). */
+export async function openWatch(
+  collection: Collection,
+  step: Extract<Step, { type: 'watch' | 'watch-list' }>,
+  unit: number,
+  signal: AbortSignal,
+): Promise<KubeStream> {
+  const { client, path, selectors } = collection;
+  const stream = await client.stream({
+    method: 'GET',
+    path,
+    query: {
+      ...selectors,
+      watch: 'true',
+      allowWatchBookmarks: 'true',
+      // Random, so that watches that began together do not end together.
+      timeoutSeconds: String(Math.floor(watchSeconds * (1 + unit))),
+      ...(step.type === 'watch'
+        ? { resourceVersion: step.version }
+        : {
+            sendInitialEvents: 'true',
+            resourceVersionMatch: 'NotOlderThan',
+            ...(step.notOlderThan !== undefined && { resourceVersion: step.notOlderThan }),
+          }),
+    },
+    timeoutMs: watchTimeoutMs,
+    signal,
+  });
+  if (stream.status === 200) return stream;
+  try {
+    throw statusError(collection, 'watch', { ...stream, body: await startOf(stream) });
+  } finally {
+    stream.close();
+  }
+}
+
+export function statusError(
+  { cluster, path }: Collection,
+  verb: string,
+  response: ConstructorParameters<typeof KubeStatusError>[2],
+): KubeStatusError {
+  return new KubeStatusError(cluster, `${verb} ${path}`, response);
+}
+
+export function checkLimits(limits: ReflectorLimits, objects: number, bytes: number): void {
+  if (objects <= limits.maxObjects && bytes <= limits.maxBytes) return;
+  throw new ReflectorError(
+    'over-limit',
+    `the collection has more than ${limits.maxObjects} objects or ${limits.maxBytes} bytes`,
+  );
+}
+
+async function readPage(
+  collection: Collection,
+  query: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<{ page: ListPage; length: number; version: string }> {
+  const { client, path, selectors, limits } = collection;
+  const request: KubeRequest = {
+    method: 'GET',
+    path,
+    query: { ...selectors, ...query },
+    maxBytes: limits.maxPageBytes,
+    timeoutMs: pageTimeoutMs,
+    signal,
+  };
+  const response = await client.request(request);
+  if (response.status !== 200) throw statusError(collection, 'list', response);
+  const page = parsedPage(response.body);
+  if (!isResourceVersion(page?.resourceVersion)) {
+    throw new MalformedError('the response is no list of Kubernetes with a resourceVersion');
+  }
+  return { page, length: response.body.length, version: page.resourceVersion };
+}
+
+function parsedPage(body: Buffer): ListPage | undefined {
+  try {
+    return listPageOf(parseBoundedJson(body, maxValues));
+  } catch {
+    // The error of JSON.parse quotes the text, which may be a secret.
+    return undefined;
+  }
+}
+
+function notOlderThanQuery(version: string | undefined): Record<string, string> {
+  return version === undefined
+    ? {}
+    : { resourceVersion: version, resourceVersionMatch: 'NotOlderThan' };
+}
+
+/** Of an answer that is no watch. An error of Kubernetes has a few hundred bytes. */
+async function startOf({ body }: KubeStream): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of body) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length >= 16 * 1024) break;
+  }
+  return Buffer.concat(chunks).subarray(0, 16 * 1024);
+}

@@ -1,0 +1,225 @@
+// The loop of a running reflector: does one step after the other, and changes the cache.
+
+import { type Clock, type Random, sleep, type Timer } from '../../clock/clock.ts';
+import { linkedSignal } from '../../clock/linked-signal.ts';
+import type { KubeObject } from '../kube-client.ts';
+import {
+  checkLimits,
+  type Collection,
+  maxValues,
+  openWatch,
+  readList,
+  readVersion,
+  statusError,
+} from './collection-requests.ts';
+import { JsonLines } from './json-lines.ts';
+import type { CacheEntry, ObjectCache, ObjectChange } from './object-cache.ts';
+import { type Failure, failureOf, ReflectorError } from './reflector-failure.ts';
+import { ReflectorPlan, type Step } from './reflector-plan.ts';
+import { compareVersions } from './resource-version.ts';
+import { parseWatchEvent, type WatchEvent } from './watch-event.ts';
+
+/** What the loop reports. None of these may throw. */
+export interface RunObserver<T> {
+  stepBegins(step: Step): void;
+  /** The server accepted a watch. */
+  watchBegins(): void;
+  /** The cache holds the whole collection now, and differed in this from before. */
+  listed(changes: readonly ObjectChange<T>[], isRestart: boolean): void;
+  changed(change: ObjectChange<T>): void;
+  /** An event or a bookmark arrived. */
+  received(): void;
+  failed(failure: Failure, delayMs: number, failures: number): void;
+}
+
+export interface RunOptions<T> {
+  readonly collection: Collection;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly usesInitialEvents: boolean;
+  readonly transform: (object: T) => T;
+  readonly cache: ObjectCache<T, string>;
+  readonly observer: RunObserver<T>;
+}
+
+/** An object of a watch-list before its end. Without an entry, it was deleted again. */
+interface Pending<T> {
+  readonly version: string;
+  readonly entry: CacheEntry<T> | undefined;
+}
+
+export class ReflectorRun<T extends KubeObject> {
+  readonly #options: RunOptions<T>;
+  readonly #plan: ReflectorPlan;
+
+  constructor(options: RunOptions<T>) {
+    this.#options = options;
+    this.#plan = new ReflectorPlan(options.usesInitialEvents);
+  }
+
+  /** The last version seen; empty before the first list. */
+  get version(): string {
+    return this.#plan.version;
+  }
+
+  /** Ends only when `signal` is aborted, and changes nothing after that. Does not reject. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, random, observer } = this.#options;
+    while (!signal.aborted) {
+      const step = this.#plan.begin();
+      observer.stepBegins(step);
+      const startedMs = clock.monotonic();
+      try {
+        await this.#perform(step, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        const failure = failureOf(error);
+        const delayMs = this.#plan.ended({
+          ...failure,
+          lastedMs: clock.monotonic() - startedMs,
+          unit: random.unit(),
+        });
+        observer.failed(failure, delayMs, this.#plan.failures);
+        await sleep(clock, delayMs, signal).catch(() => undefined);
+      }
+    }
+  }
+
+  /** Rejects with why it ended; a watch always does. */
+  async #perform(step: Step, signal: AbortSignal): Promise<void> {
+    const { collection, transform } = this.#options;
+    switch (step.type) {
+      case 'list': {
+        const { version, entries } = await readList(collection, step, transform, signal);
+        signal.throwIfAborted();
+        return this.#replace(entries, version);
+      }
+      case 'check':
+        return this.#plan.checked(await readVersion(collection, step.version, signal));
+      case 'watch':
+      case 'watch-list':
+        return this.#watch(step, signal);
+      default:
+        return step satisfies never;
+    }
+  }
+
+  async #watch(
+    step: Extract<Step, { type: 'watch' | 'watch-list' }>,
+    stopping: AbortSignal,
+  ): Promise<never> {
+    const { collection, clock, random } = this.#options;
+    const { maxPageBytes } = collection.limits;
+    const silence = new AbortController();
+    const { signal, unlink } = linkedSignal(stopping, silence.signal);
+    const reading = new WatchReading<T>(step.type === 'watch-list' ? new Map() : undefined);
+    let heardMs = clock.monotonic();
+    let timer: Timer | undefined;
+    // One timer for many events: it looks at the time of the last one when it fires.
+    const guard = (): void => {
+      const { silenceMs, initialSilenceMs } = collection.limits;
+      const limitMs = reading.pending === undefined ? silenceMs : initialSilenceMs;
+      const leftMs = heardMs + limitMs - clock.monotonic();
+      // The limit may change before the timer fires.
+      const checkMs = Math.min(leftMs, silenceMs, initialSilenceMs);
+      if (leftMs > 0) timer = clock.timer(checkMs, guard);
+      else silence.abort(new ReflectorError('silent', `nothing came for ${limitMs} ms`));
+    };
+    guard();
+    try {
+      const stream = await openWatch(collection, step, random.unit(), signal);
+      if (reading.pending === undefined) this.#options.observer.watchBegins();
+      try {
+        const lines = new JsonLines(maxPageBytes);
+        for await (const chunk of stream.body) {
+          for (const line of lines.push(chunk)) {
+            signal.throwIfAborted();
+            heardMs = clock.monotonic();
+            this.#receive(parseWatchEvent<T>(line, maxValues), line.length, reading);
+          }
+        }
+        signal.throwIfAborted();
+        throw new ReflectorError('ended', 'the server ended the watch');
+      } finally {
+        stream.close();
+      }
+    } finally {
+      timer?.cancel();
+      unlink();
+    }
+  }
+
+  #receive(event: WatchEvent<T>, bytes: number, reading: WatchReading<T>): void {
+    const { collection, observer } = this.#options;
+    if (event.type === 'ERROR') {
+      const body = Buffer.from(JSON.stringify(event.status ?? null));
+      throw statusError(collection, 'watch', { status: event.code, headers: {}, body });
+    }
+    observer.received();
+    if (reading.pending !== undefined) this.#receiveInitial(event, bytes, reading);
+    else if (event.type === 'BOOKMARK') this.#plan.received(event.version);
+    else this.#change(event, bytes);
+  }
+
+  #change(event: Exclude<WatchEvent<T>, { type: 'BOOKMARK' | 'ERROR' }>, bytes: number): void {
+    const { cache, collection, observer, transform } = this.#options;
+    const { type, key, version } = event;
+    this.#plan.received(version);
+    const known = cache.versionOf(key);
+    // Sent twice.
+    if (known !== undefined && compareVersions(version, known) <= 0) return;
+    const change =
+      type === 'DELETED'
+        ? cache.delete(key)
+        : cache.set({ key, version, object: transform(event.object), bytes });
+    if (change === undefined) return;
+    observer.changed(change);
+    checkLimits(collection.limits, cache.size, cache.bytes);
+  }
+
+  #receiveInitial(
+    event: Exclude<WatchEvent<T>, { type: 'ERROR' }>,
+    bytes: number,
+    reading: WatchReading<T>,
+  ): void {
+    const { collection, transform } = this.#options;
+    const pending = reading.pending as Map<string, Pending<T>>;
+    if (event.type !== 'BOOKMARK') {
+      const { type, key, version } = event;
+      const known = pending.get(key)?.version;
+      if (known !== undefined && compareVersions(version, known) <= 0) return;
+      reading.bytes += bytes;
+      checkLimits(collection.limits, pending.size, reading.bytes);
+      const entry =
+        type === 'DELETED' ? undefined : { key, version, object: transform(event.object), bytes };
+      pending.set(key, { version, entry });
+      return;
+    }
+    if (!event.isInitialEnd) {
+      throw new ReflectorError('unsupported', 'the server ignores sendInitialEvents');
+    }
+    const entries = new Map<string, CacheEntry<T>>();
+    for (const [key, { entry }] of pending) if (entry !== undefined) entries.set(key, entry);
+    this.#replace(entries, event.version);
+    reading.pending = undefined;
+  }
+
+  #replace(entries: ReadonlyMap<string, CacheEntry<T>>, version: string): void {
+    const { cache, observer } = this.#options;
+    const isRestart = this.#plan.isRestart(version);
+    const changes = cache.replace(entries, isRestart);
+    this.#plan.listed(version);
+    observer.listed(changes, isRestart);
+  }
+}
+
+/** What one watch has read so far. */
+class WatchReading<T> {
+  /** Undefined once the cache holds the collection. */
+  pending: Map<string, Pending<T>> | undefined;
+  bytes = 0;
+
+  constructor(pending: Map<string, Pending<T>> | undefined) {
+    this.pending = pending;
+  }
+}
