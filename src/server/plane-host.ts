@@ -20,7 +20,7 @@ import type { Directories } from '../core/plane/route-access.ts';
 import type { AdminCall, PlaneRpc } from '../core/plane/stream.ts';
 import type { BundleSource } from '../core/identity/bundle/bundle.ts';
 import type { HostedNames } from '../core/identity/tls/host-certificates.ts';
-import type { Controller } from '../core/reconcile/controller.ts';
+import type { Controller, ControllerHost } from '../core/reconcile/controller.ts';
 import type { Expectation } from '../core/store/store.ts';
 import type { Health } from '../core/metrics/health.ts';
 import { answerPlane } from './http/plane-exchange.ts';
@@ -84,6 +84,12 @@ export class PlaneHost {
 
   get controllers(): readonly Controller[] {
     return this.#running.flatMap(({ running }) => running.controllers);
+  }
+
+  /** Starts the controllers of the planes, and lets planes start others later. */
+  startControllers(host: ControllerHost): void {
+    for (const controller of this.controllers) host.start(controller);
+    for (const { running } of this.#running) running.hostControllers?.(host);
   }
 
   get federationRoutes(): readonly FederationRoute[] {

@@ -356,5 +356,5 @@ async function startControllers(
       },
     }),
   );
-  for (const controller of planes.controllers) runtime.start(controller);
+  planes.startControllers(runtime);
 }

@@ -208,7 +208,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     at,
     answered,
   });
-  for (const controller of planes.controllers) runtime.start(controller);
+  planes.startControllers(runtime);
   return {
     name: node,
     process,

@@ -20,7 +20,7 @@ import type { TlsCredential } from '../identity/tls/options.ts';
 import type { Transport } from '../identity/tls/transport.ts';
 import type { Log } from '../log/log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
-import type { Controller } from '../reconcile/controller.ts';
+import type { Controller, ControllerHost } from '../reconcile/controller.ts';
 import type { ResourceClient } from '../reconcile/resource-client.ts';
 import type { Sealer } from '../store/sealing/sealer.ts';
 import type { Commit, Expectation, Store } from '../store/store.ts';
@@ -94,6 +94,8 @@ export interface PlaneEndpoint {
 /** Started after the store, the identity and the writer, before any listener takes a connection. */
 export interface RunningPlane {
   readonly controllers: readonly Controller[];
+  /** Called once when controllers start to run, for those that start and stop later. They all end with the site. */
+  readonly hostControllers?: (host: ControllerHost) => void;
   readonly routes: readonly PlaneRoute[];
   readonly rpcs?: readonly PlaneRpc[];
   readonly adminCalls?: readonly AdminCall[];

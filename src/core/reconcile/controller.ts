@@ -47,6 +47,21 @@ export class TerminalError extends Error {
   override readonly name = 'TerminalError';
 }
 
+/** A controller that runs, or waits for its lease. */
+export interface StartedController {
+  /** Starts no more runs, waits for current ones as at the end of the site, and releases the lease. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/** Starts controllers while the site runs, for work that comes and goes, such as that on a cluster. */
+export interface ControllerHost {
+  /**
+   * Starts the controller, or starts to wait for its lease. Its name must be unique among the controllers
+   * that run. With `leadership`, its lease is one of that instead of the store's.
+   */
+  start(controller: Controller, leadership?: Leadership): StartedController;
+}
+
 /** The time from acquiring a lease until it is lost or released. */
 export interface Term {
   readonly epoch: number;

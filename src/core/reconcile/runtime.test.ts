@@ -7,7 +7,13 @@ import { HansaError } from '../errors/error.ts';
 import { createLog } from '../log/json-log.ts';
 import { MetricsRegistry } from '../metrics/registry.ts';
 import { openStore } from '../store/open.ts';
-import { type Controller, type ReconcileContext, TerminalError } from './controller.ts';
+import {
+  type Controller,
+  type Leadership,
+  type ReconcileContext,
+  type StartedController,
+  TerminalError,
+} from './controller.ts';
 import { LeaseLeadership } from './lease-leadership.ts';
 import { ReconcileRuntime } from './runtime.ts';
 import { StoreSource } from './source.ts';
@@ -206,6 +212,73 @@ describe('the runtime of controllers', () => {
     const one = runtime();
     one.start(controller(async () => undefined));
     assert.throws(() => one.start(controller(async () => undefined)), /twice/);
+  });
+});
+
+describe('a controller that is stopped while the process runs', () => {
+  test('ends its runs, frees its lease and its metrics, and can start again', async () => {
+    const { clock, store, runtime, put, controller, finish } = await harness();
+    await put('a');
+    const seen: (number | undefined)[] = [];
+    const one = runtime('one');
+    const start = (): StartedController =>
+      one.start(controller(async (_, { epoch }) => void seen.push(epoch), { lease: 'test' }));
+    const started = start();
+    await clock.advance(10);
+    await finish(started.stop());
+    await started.stop();
+    assert.deepEqual([...one.active], []);
+    await put('a');
+    await clock.advance(1000);
+    assert.deepEqual(seen, [1]);
+    assert.equal((await store.leases.acquire('test', 'two', 1000))?.epoch, 2);
+    await store.leases.release('test', 'two', 2);
+    start();
+    await clock.advance(5000);
+    assert.deepEqual(seen, [1, 3]);
+    await finish(one.stop());
+  });
+
+  test('waits for its current run, and aborts it after the grace period', async () => {
+    const { clock, runtime, put, controller, finish } = await harness();
+    await put('a');
+    const reasons: unknown[] = [];
+    const one = runtime();
+    const started = one.start(
+      controller((_, { signal }) =>
+        sleep(clock, 100_000, signal).then(
+          () => undefined,
+          (error: unknown) => void reasons.push(error),
+        ),
+      ),
+    );
+    await clock.advance(10);
+    let isStopped = false;
+    const stopped = started.stop().finally(() => {
+      isStopped = true;
+    });
+    await clock.advance(9000);
+    assert.deepEqual([isStopped, reasons.length], [false, 0]);
+    await finish(stopped);
+    assert.match(String(reasons[0]), /the controller is stopped/);
+  });
+
+  test('leads by a leadership of its own, whatever leases others have', async () => {
+    const { clock, runtime, put, controller, finish } = await harness();
+    await put('a');
+    const seen: (number | undefined)[] = [];
+    const one = runtime();
+    one.start(controller(async () => undefined, { lease: 'test' }));
+    const reconcile = async (_: string, { epoch }: ReconcileContext): Promise<undefined> => {
+      seen.push(epoch);
+    };
+    const elsewhere: Leadership = {
+      campaign: (_, stopping, lead) => lead({ epoch: 7, signal: stopping }),
+    };
+    one.start({ ...controller(reconcile, { lease: 'test' }), name: 'other' }, elsewhere);
+    await clock.advance(10);
+    assert.deepEqual(seen, [7]);
+    await finish(one.stop());
   });
 });
 

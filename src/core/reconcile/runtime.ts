@@ -4,7 +4,15 @@ import type { Clock, Random, Timer } from '../clock/clock.ts';
 import { hasCode } from '../errors/error.ts';
 import type { Log } from '../log/log.ts';
 import type { Counter, Histogram, Metrics } from '../metrics/metrics.ts';
-import { type Controller, type Leadership, type Term, TerminalError } from './controller.ts';
+import { linkedSignal } from '../clock/linked-signal.ts';
+import {
+  type Controller,
+  type ControllerHost,
+  type Leadership,
+  type StartedController,
+  type Term,
+  TerminalError,
+} from './controller.ts';
 import { KeyQueue } from './queue.ts';
 import type { RunningSource } from './source.ts';
 
@@ -25,7 +33,7 @@ const abortedMs = 2000;
 type Result = 'done' | 'requeue' | 'error' | 'conflict' | 'terminal' | 'aborted';
 
 /** All controllers of a process. */
-export class ReconcileRuntime {
+export class ReconcileRuntime implements ControllerHost {
   readonly #options: RuntimeOptions;
   readonly #log: Log;
   readonly #controllers = new Map<string, ControllerRun | undefined>();
@@ -33,7 +41,7 @@ export class ReconcileRuntime {
   readonly #results: Counter<'controller' | 'result'>;
   readonly #seconds: Histogram<'controller'>;
   readonly #stop = new AbortController();
-  readonly #running: Promise<void>[] = [];
+  readonly #running = new Set<Promise<void>>();
   #graceMs = defaultGraceMs;
 
   constructor(options: RuntimeOptions) {
@@ -70,28 +78,46 @@ export class ReconcileRuntime {
     );
   }
 
-  /** Starts the controller, or starts to wait for its lease. */
-  start(controller: Controller): void {
+  start(controller: Controller, leadership?: Leadership): StartedController {
     const { name, lease } = controller;
     if (this.#controllers.has(name)) throw new Error(`controller ${name} is started twice`);
     if (this.#stop.signal.aborted) throw new Error('the controllers are stopping');
     // The end of one hold would free the lease while the other controller still leads.
-    if (lease !== undefined && this.#leases.has(lease)) {
-      throw new Error(`controller ${name} has the lease ${lease} of another controller`);
+    const own = leadership === undefined ? lease : undefined;
+    if (own !== undefined && this.#leases.has(own)) {
+      throw new Error(`controller ${name} has the lease ${own} of another controller`);
     }
-    if (lease !== undefined) this.#leases.add(lease);
+    if (own !== undefined) this.#leases.add(own);
     this.#controllers.set(name, undefined);
-    const running =
+    const stop = new AbortController();
+    const { signal, unlink } = linkedSignal(this.#stop.signal, stop.signal);
+    const running = (
       lease === undefined
-        ? this.#lead(controller, undefined)
-        : this.#options.leadership.campaign(lease, this.#stop.signal, (term) =>
-            this.#lead(controller, term),
-          );
-    this.#running.push(
-      running.catch((error: unknown) => {
+        ? this.#lead(controller, undefined, signal)
+        : (leadership ?? this.#options.leadership).campaign(lease, signal, (term) =>
+            this.#lead(controller, term, signal),
+          )
+    )
+      .catch((error: unknown) => {
         this.#log.error('controller ended', { controller: name, error });
-      }),
-    );
+      })
+      .finally(() => {
+        unlink();
+        this.#running.delete(running);
+        // One that ended by itself stays visible as one that does not run.
+        if (!stop.signal.aborted) return;
+        this.#controllers.delete(name);
+        if (own !== undefined) this.#leases.delete(own);
+        this.#results.forget({ controller: name });
+        this.#seconds.forget({ controller: name });
+      });
+    this.#running.add(running);
+    return {
+      stop: () => {
+        stop.abort(new Error('the controller is stopped'));
+        return running;
+      },
+    };
   }
 
   /** The controllers that run here now, and those that wait for a lease. */
@@ -109,10 +135,13 @@ export class ReconcileRuntime {
     await Promise.all(this.#running);
   }
 
-  /** One term: until the lease is lost (aborts everything) or the site stops (with a grace period). */
-  async #lead(controller: Controller, term: Term | undefined): Promise<void> {
+  /** One term: until the lease is lost (aborts everything) or the controller stops (with a grace period). */
+  async #lead(
+    controller: Controller,
+    term: Term | undefined,
+    stopping: AbortSignal,
+  ): Promise<void> {
     const epoch = term?.epoch;
-    const stopping = this.#stop.signal;
     const run = new ControllerRun(controller, epoch, this.#options, (result, seconds) => {
       this.#results.add({ controller: controller.name, result });
       this.#seconds.observe({ controller: controller.name }, seconds);
@@ -123,7 +152,7 @@ export class ReconcileRuntime {
     await abortedOne(term === undefined ? [stopping] : [stopping, term.signal]);
     this.#controllers.set(controller.name, undefined);
     if (term?.signal.aborted) await run.stop(0, term.signal);
-    else await run.stop(this.#graceMs, term?.signal);
+    else await run.stop(this.#graceMs, term?.signal, stopping.reason);
     this.#log.debug('controller stopped', { controller: controller.name, epoch });
   }
 
@@ -184,7 +213,7 @@ class ControllerRun {
   }
 
   /** Current runs have `graceMs` to end, but never longer than the term. */
-  async stop(graceMs: number, term: AbortSignal | undefined): Promise<void> {
+  async stop(graceMs: number, term: AbortSignal | undefined, why?: unknown): Promise<void> {
     this.#resync?.cancel();
     for (const source of this.#sources) source.stop();
     const drained = this.queue.stop();
@@ -196,7 +225,7 @@ class ControllerRun {
       term?.addEventListener('abort', () => abort(term.reason), { once: true });
       if (await this.#within(graceMs, drained)) return;
     }
-    abort(term?.aborted ? term.reason : new Error('the site is stopping'));
+    abort(term?.aborted ? term.reason : why);
     if (!(await this.#within(abortedMs, drained))) {
       this.#log.error('a run ignores its abort signal', { running: this.queue.running });
     }
