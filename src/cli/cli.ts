@@ -24,6 +24,7 @@ import { printable } from '../core/command/columns.ts';
 import { type CommandKit, Interrupted, type Io, type Terminal } from '../core/plane/command-kit.ts';
 import { outputOption, renderValue } from './output/output.ts';
 import { printTable } from './output/table-output.ts';
+import { rootOf } from './root-command.ts';
 
 /** The flags that every command takes. */
 export interface GlobalOptions extends ConnectionOptions {
@@ -140,7 +141,7 @@ function either(one: AbortSignal | undefined, other: AbortSignal): AbortSignal {
 }
 
 export function globalOptions(command: Command): GlobalOptions {
-  return command.optsWithGlobals<GlobalOptions>();
+  return rootOf(command).opts<GlobalOptions>();
 }
 
 function terminalOf(io: Io, where: 'stdin' | 'terminal'): Terminal | undefined {

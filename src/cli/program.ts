@@ -1,7 +1,7 @@
 // Builds the command tree, runs a command line, and turns an error into one message and an exit code.
 
 import { inspect } from 'node:util';
-import { Command, type CommanderError, Option } from 'commander';
+import { type Command, type CommanderError, Option } from 'commander';
 import { toHansaError } from '../core/errors/error.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { accessCommand } from './commands/access.ts';
@@ -24,6 +24,7 @@ import { formatHelp } from './output/help-page.ts';
 import { kubeconfigCommand } from './commands/kubeconfig.ts';
 import { loginCommand, logoutCommand } from './commands/login.ts';
 import { mergeCommands } from './merge-commands.ts';
+import { RootCommand } from './root-command.ts';
 import { serverCommand } from './commands/server.ts';
 import { statusCommand } from './commands/status.ts';
 import { versionCommand } from './commands/version.ts';
@@ -63,7 +64,7 @@ const ownCommands: readonly MakeCommand[] = [
 const hiddenCommands: readonly MakeCommand[] = [credentialCommand, docsCommand];
 
 export function createProgram(cli: Cli): Command {
-  const program = new Command('hansa')
+  const program = new RootCommand('hansa')
     .description(
       'Connects sovereign sites. Each site runs one daemon; there is no central authority.',
     )

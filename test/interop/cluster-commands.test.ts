@@ -91,7 +91,7 @@ suite('hansa cluster, with a real kube-apiserver', { skip }, () => {
   test('add without rights says which one is missing, and changes nothing', async () => {
     // The API server knows the user, who has no rights.
     const kubeconfig = kubeconfigOf('weak', { token: await webToken() });
-    const args = ['add', 'app1', '--kubeconfig', kubeconfig, '--kube-context', 'it', '--yes'];
+    const args = ['add', 'app1', '--kubeconfig', kubeconfig, '--context', 'it', '--yes'];
     const { code, stderr } = await cluster(args);
     assert.equal(code, 7, stderr);
     assert.match(stderr, /system:serviceaccount:shop:web.* cannot patch resource "namespaces"/);
@@ -133,7 +133,7 @@ suite('hansa cluster, with a real kube-apiserver', { skip }, () => {
       interactiveMode: 'Never',
     };
     const kubeconfig = kubeconfigOf('exec', { exec });
-    const args = ['--kubeconfig', kubeconfig, '--kube-context', 'it'];
+    const args = ['--kubeconfig', kubeconfig, '--context', 'it'];
     const { code, stderr } = await cluster(['add', 'app1', ...args, '--yes']);
     assert.equal(code, 0, stderr);
     const set = await cluster(['credential', 'set', 'app1', ...args]);

@@ -37,7 +37,7 @@ import { yamlDocuments } from './cluster-manifests.ts';
 
 export interface AddOptions {
   readonly kubeconfig?: string;
-  readonly kubeContext?: string;
+  readonly context?: string;
   readonly mode?: 'jwks' | 'tokenreview' | 'hybrid';
   readonly local?: boolean;
   readonly namespace?: string;
@@ -65,7 +65,7 @@ interface Addition extends AddRequest {
 
 export async function addCluster(request: AddRequest): Promise<void> {
   const { kit, command, options } = request;
-  const { kubeconfig: file, kubeContext: context } = options;
+  const { kubeconfig: file, context } = options;
   const loaded = loadKubeconfig({ file, context }, kit.io);
   const kube = new HttpKubeClient({ ...loaded, clock: kit.io.clock });
   try {

@@ -12,7 +12,7 @@ export function addCommand(kit: CommandKit): Command {
       '--kubeconfig <file>',
       'the kubeconfig of a cluster administrator (KUBECONFIG, or ~/.kube/config)',
     )
-    .option('--kube-context <name>', 'its context (default: the current one)')
+    .option('--context <name>', 'its context (default: the current one)')
     .addOption(
       new Option('--mode <mode>', 'how tokens are reviewed (default: hybrid)').choices([
         'jwks',
@@ -43,7 +43,7 @@ own credential stays on this machine. The command can be repeated.
 
 Examples:
   hansa cluster add app1 --kubeconfig ~/.kube/app1
-  hansa cluster add app1 --kube-context app1 --mode tokenreview
+  hansa cluster add app1 --context app1 --mode tokenreview
   hansa cluster add app1 --kubeconfig ~/.kube/app1 --dry-run > app1.yaml`,
     )
     .action(async (name: string, options: AddOptions, command: Command) => {

@@ -16,7 +16,7 @@ import { readToken } from './read-secret.ts';
 
 interface SetOptions {
   readonly kubeconfig?: string;
-  readonly kubeContext?: string;
+  readonly context?: string;
   readonly output: OutputFormat;
 }
 
@@ -40,7 +40,7 @@ function setCommand(kit: CommandKit): Command {
       '--kubeconfig <file>',
       'store the token or client certificate of this kubeconfig instead',
     )
-    .option('--kube-context <name>', 'its context (default: the current one)')
+    .option('--context <name>', 'its context (default: the current one)')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
@@ -67,16 +67,16 @@ Examples:
 async function credentialFor(
   kit: CommandKit,
   file: string | undefined,
-  { kubeconfig, kubeContext }: SetOptions,
+  { kubeconfig, context }: SetOptions,
 ): Promise<NewCredential> {
   if (kubeconfig === undefined) {
-    if (kubeContext !== undefined) throw usageError('--kube-context needs --kubeconfig.');
+    if (context !== undefined) throw usageError('--context needs --kubeconfig.');
     return { token: await readToken(kit.io, file) };
   }
   if (file !== undefined) throw usageError('Give either a token or --kubeconfig, not both.');
   // Imported here, so that other commands do not load the Kubernetes client.
   const { loadKubeconfig } = await import('../../core/kube/load-kubeconfig.ts');
-  const loaded = loadKubeconfig({ file: kubeconfig, context: kubeContext }, kit.io);
+  const loaded = loadKubeconfig({ file: kubeconfig, context }, kit.io);
   const { name, credential } = loaded.context;
   if (credential.type === 'exec') {
     throw usageError(

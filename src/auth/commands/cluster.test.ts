@@ -302,7 +302,7 @@ suite('hansa cluster credential', () => {
 
   for (const [what, args] of [
     ['a token and a kubeconfig', ['app1', 'token', '--kubeconfig', 'k']],
-    ['a context without a kubeconfig', ['app1', '--kube-context', 'c']],
+    ['a context without a kubeconfig', ['app1', '--context', 'c']],
     ['a missing kubeconfig', ['app1', '--kubeconfig', '/nowhere/k']],
   ] as const) {
     test(`set with ${what} is refused`, async () => {

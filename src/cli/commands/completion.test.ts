@@ -49,6 +49,19 @@ suite('completion of names', () => {
   });
 });
 
+test('an option of a command that replaces a global one is offered once', async () => {
+  const words = completionWords(program, [], nameLists(allPlanes));
+  const add = words.find(({ path }) => path === 'cluster add');
+  const named = add?.flags.filter(({ name }) => name === '--context') ?? [];
+  assert.deepEqual(
+    named.map(({ listedBy, description }) => ({ listedBy, description })),
+    [{ listedBy: undefined, description: 'its context (default: the current one)' }],
+  );
+  assert.deepEqual(add?.replaced, ['--context']);
+  const { stdout } = await run(['completion', 'bash']);
+  assert.match(stdout, /^ {6}'cluster add\/--context'\) before= && continue ;;$/m);
+});
+
 test('global options are completed after every command', async () => {
   const words = completionWords(program, [], new Map());
   for (const { path, flags } of words) {

@@ -5,6 +5,7 @@ import { Argument, Command, type Option } from 'commander';
 import type { NameLists } from '../../core/plane/command-line.ts';
 import type { Plane } from '../../core/plane/plane.ts';
 import type { Cli } from '../cli.ts';
+import { replacedBy } from '../root-command.ts';
 import { subjectsOf } from '../doctor/subject.ts';
 import { outputFormatsOf } from '../output/output.ts';
 
@@ -52,6 +53,8 @@ export interface CompletionWords {
   /** The command that lists the possible first words with `-o name`. */
   readonly listedBy: string | undefined;
   readonly flags: readonly CompletionFlag[];
+  /** The flags of the command that replace global ones, so they do not select a site. */
+  readonly replaced: readonly string[];
 }
 
 /** Lists for the commands in this folder. Planes and the subjects of `hansa doctor` add more. */
@@ -98,15 +101,21 @@ export function completionWords(
         words: [...children.map((child) => child.name()), ...ownWords],
         follows: ofKind ? 'names' : hasFile ? 'files' : 'nothing',
         listedBy: lists.get(path.join(' ')),
+        replaced: replacedBy(command).map(({ long }) => long ?? ''),
         flags:
           command === root
             ? globalFlags
-            : [...flagsOf(command, path, lists), ...leftOut, ...globalFlags],
+            : [...flagsOf(command, path, lists), ...leftOut, ...unreplaced(command, globalFlags)],
       },
       ...children.flatMap((child) => walk(child, [...path, child.name()])),
     ];
   };
   return walk(root, []);
+}
+
+function unreplaced(command: Command, globalFlags: readonly CompletionFlag[]): CompletionFlag[] {
+  const own = new Set(replacedBy(command).map(({ long }) => long));
+  return globalFlags.filter(({ name }) => !own.has(name));
 }
 
 /** Commander exposes hidden commands only through its help. */
@@ -177,6 +186,12 @@ _hansa() {
   case $previous in =) previous=\${COMP_WORDS[COMP_CWORD-2]} ;; esac
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case $word in =) continue ;; esac
+    case $path/$before in
+${all
+  .flatMap(({ path, replaced }) => replaced.map((flag) => `'${path}/${flag}'`))
+  .map((when) => `      ${when}) before= && continue ;;`)
+  .join('\n')}
+    esac
     case $before in
       ${siteFlags.join(' | ')}) site+=("$before" "\${word/#\\~/$HOME}") && before= && continue ;;
       ${spelt(({ value }) => value !== 'none')}) before= && continue ;;

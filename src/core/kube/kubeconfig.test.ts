@@ -257,11 +257,8 @@ suite('a kubeconfig is refused', () => {
   });
 
   test('whose context does not exist, with those that do', () => {
-    refused(config(), /no context "two".*--kube-context: one/, 'two');
-    refused(
-      config({ extra: { 'current-context': '' } }),
-      /no current context.*--kube-context: one/,
-    );
+    refused(config(), /no context "two".*--context: one/, 'two');
+    refused(config({ extra: { 'current-context': '' } }), /no current context.*--context: one/);
     refused({ kind: 'Config' }, /It has no contexts/);
   });
 

@@ -119,7 +119,7 @@ function choose(names: readonly string[]): string {
   if (names.length === 0) return 'It has no contexts.';
   const more = names.length > maxNamesShown ? ` and ${names.length - maxNamesShown} more` : '';
   const shown = names.slice(0, maxNamesShown).map((name) => printableText(name, 253));
-  return `Name one with --kube-context: ${shown.join(', ')}${more}.`;
+  return `Name one with --context: ${shown.join(', ')}${more}.`;
 }
 
 function parseFile({ path, text: yaml }: KubeconfigFile): Fields {

@@ -29,7 +29,7 @@ export interface LoadedKubeconfig {
 export interface KubeconfigChoice {
   /** Of --kubeconfig. Default: the files of KUBECONFIG, or ~/.kube/config. */
   readonly file?: string | undefined;
-  /** Of --kube-context. Default: the current context. */
+  /** Of --context. Default: the current context. */
   readonly context?: string | undefined;
 }
 
