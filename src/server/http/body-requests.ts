@@ -1,17 +1,26 @@
 // Serves requests of routes that declare `readsBody`. Most bodies arrive together with the headers. Then the
 // site authenticates, authorizes, reads the body and answers in one turn of the event loop, without promises.
+//
+// Requests that arrive together are handled together, and their answers are sent together. A write to a socket
+// wakes up the client: one after each signature verification took a quarter of the CPU time of a review.
 
 import type { Caller } from '../../core/access/identity.ts';
+import type { Clock } from '../../core/clock/clock.ts';
 import { type HansaError, toHansaError } from '../../core/errors/error.ts';
 import type { ApiCheck } from '../../core/plane/route-access.ts';
 import type { OpenStreams } from '../listeners/stranger-limits.ts';
 import { type Exchange, readBody, refuseLongBody, type Response, takeBody } from './exchange.ts';
 import { identified, refuseImpersonation } from './identified.ts';
+import { respondPlane } from './plane-exchange.ts';
 import type { Room } from './room.ts';
 import type { Route } from './routes.ts';
 import type { UnreadAnswers } from './unread-answers.ts';
 
+/** How long one turn of the event loop handles requests. The others then wait for the next turn. */
+const maxTurnMs = 4;
+
 export interface BodyRequestsParts {
+  readonly clock: Pick<Clock, 'monotonic'>;
   readonly room: Room;
   readonly strangers: OpenStreams | undefined;
   readonly unread: UnreadAnswers;
@@ -39,7 +48,7 @@ interface Served {
 /** One to a listener. */
 export class BodyRequests {
   readonly #parts: BodyRequestsParts;
-  /** Requests whose headers arrived in this turn of the event loop. */
+  /** Requests whose headers arrived in this turn of the event loop, after those that an earlier turn left. */
   #arriving: Served[] = [];
 
   constructor(parts: BodyRequestsParts) {
@@ -86,24 +95,49 @@ export class BodyRequests {
   }
 
   readonly #readBodies = (): void => {
+    const { clock } = this.#parts;
     const arriving = this.#arriving;
     this.#arriving = [];
-    for (const served of arriving) this.#readBody(served);
+    const untilMs = clock.monotonic() + maxTurnMs;
+    let count = 0;
+    while (count < arriving.length) {
+      this.#readBody(arriving[count++] as Served);
+      if (clock.monotonic() >= untilMs) break;
+    }
+    for (let at = 0; at < count; at++) this.#send(arriving[at] as Served);
+    if (count === arriving.length) return;
+    this.#arriving = [...arriving.slice(count), ...this.#arriving];
+    setImmediate(this.#readBodies);
   };
 
   #readBody(served: Served): void {
     const { exchange, limit } = served;
     try {
       const body = takeBody(exchange, limit);
-      if (body === undefined) void this.#awaitBody(served);
-      else {
-        // The caller was authenticated and authorized in this turn.
-        exchange.content = body;
-        this.#handle(served);
+      if (body === undefined) {
+        void this.#awaitBody(served);
+        return;
       }
+      // The caller was authenticated and authorized when the headers arrived.
+      exchange.content = body;
+      exchange.holdsAnswer = true;
+      this.#handle(served);
     } catch (error) {
       this.#refuse(served, error);
     }
+  }
+
+  #send(served: Served): void {
+    const { exchange } = served;
+    const { answer } = exchange;
+    if (answer === undefined) return;
+    try {
+      respondPlane(exchange, answer);
+    } catch (error) {
+      this.#refuse(served, error);
+      return;
+    }
+    this.#end(served);
   }
 
   async #awaitBody(served: Served): Promise<void> {
@@ -121,7 +155,7 @@ export class BodyRequests {
     const { exchange, route } = served;
     const answering = route.handle(exchange, exchange.params);
     if (answering instanceof Promise) void this.#awaitAnswer(served, answering);
-    else this.#end(served);
+    else if (exchange.answer === undefined) this.#end(served);
   }
 
   async #awaitAnswer(served: Served, answering: Promise<void>): Promise<void> {

@@ -10,6 +10,7 @@ import type { Clock, Random, Timer } from '../../core/clock/clock.ts';
 import { parseJsonBody } from '../../core/json/json-body.ts';
 import { GatheredBytes } from '../../core/memory/gathered-bytes.ts';
 import type {
+  PlaneResponse,
   PresentedCredential,
   RouteAuthenticator,
   RouteTarget,
@@ -51,6 +52,10 @@ export class Exchange implements RouteTarget {
   authenticator: RouteAuthenticator | undefined;
   /** The body, where the host has read it. */
   content: Buffer = noContent;
+  /** Whether the host sends an answer that the handler has at once, together with answers to other requests. */
+  holdsAnswer = false;
+  /** Such an answer. */
+  answer: PlaneResponse | undefined;
   readonly #identify: Identify;
   readonly #random: Random;
   #requestId: string | undefined;

@@ -151,10 +151,11 @@ function answered(
   answer: PlaneResponse | Promise<PlaneResponse>,
 ): void | Promise<void> {
   if (answer instanceof Promise) return answer.then((made) => respondPlane(exchange, made));
-  respondPlane(exchange, answer);
+  if (exchange.holdsAnswer) exchange.answer = answer;
+  else respondPlane(exchange, answer);
 }
 
-function respondPlane(exchange: Exchange, answer: PlaneResponse): void {
+export function respondPlane(exchange: Exchange, answer: PlaneResponse): void {
   const { request, response } = exchange;
   if (answer.repeats === true && request.httpVersionMajor === 1) {
     const { headers, body } = readyToSend(answer);

@@ -5,7 +5,7 @@ import { after, before, suite, test } from 'node:test';
 import { unauthorized } from '../../core/access/denial.ts';
 import { type Caller, personCaller } from '../../core/access/identity.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
-import { systemClock as clock } from '../../core/clock/system.ts';
+import { systemClock } from '../../core/clock/system.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { createLog } from '../../core/log/json-log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
@@ -18,6 +18,12 @@ import { RequestDispatcher } from './request-dispatcher.ts';
 const kind = { kind: 'Thing', plural: 'things' };
 const ada = personCaller('ada', '01');
 const guest: Caller = { user: 'guest', groups: [], via: 'workload' };
+
+/** Only handlers of this file move it. */
+let monotonicMs = 0;
+const clock = { ...systemClock, monotonic: () => monotonicMs };
+/** Runs in each handler. */
+let onHandle: () => void = () => undefined;
 
 let listener: Listener;
 let failures = 0;
@@ -62,8 +68,10 @@ function hostBound(path: string, readsBody?: number): ApiRoute {
         contentType: 'text/plain',
         body: `${request.caller.user} ${body.toString()}`,
       });
+      onHandle();
       if (request.headers['x-fail'] !== undefined)
         throw new HansaError('HANSA_BAD_REQUEST', 'as you wish');
+      if (request.headers['x-break'] !== undefined) throw new Error('a defect');
       return readsBody === undefined ? request.body(100).then(answer) : answer(request.content);
     },
   }) as ApiRoute;
@@ -139,6 +147,7 @@ function reset(): void {
   budget = [];
   shown = [];
   guests.clear();
+  onHandle = () => undefined;
 }
 
 /** What the site answers to these bytes, which come one after the other. */
@@ -250,6 +259,26 @@ suite('a route whose body the site reads', () => {
     const statuses = [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map((match) => match[1]);
     assert.deepEqual(statuses, ['200', '400', '200']);
     assert.match(text, /ada one[^]*as you wish[^]*ada three/);
+  });
+
+  test('lets other work run where requests that come at once take long', async () => {
+    const head = (more: string) =>
+      `POST /things/whole HTTP/1.1\r\n${asAda.join('\r\n')}\r\n${more}content-length: 2\r\n\r\nok`;
+    const requests = head('') + head('') + head('connection: close\r\n');
+    const eventsOf = async (handlerMs: number): Promise<string> => {
+      reset();
+      const events: string[] = [];
+      onHandle = () => {
+        monotonicMs += handlerMs;
+        events.push('handled');
+        setImmediate(() => events.push('other work'));
+      };
+      const text = await converse([requests]);
+      assert.equal(text.match(/200 OK/g)?.length, 3);
+      return events.slice(0, 3).join(', ');
+    };
+    assert.equal(await eventsOf(0), 'handled, handled, handled');
+    assert.equal(await eventsOf(10), 'handled, other work, handled');
   });
 
   test('frees the place of a request that ends before its body', async () => {

@@ -119,6 +119,7 @@ export class RequestDispatcher {
   ): (request: Request, response: Response) => void {
     const room = new Room(limits);
     const withBody = new BodyRequests({
+      clock: this.#parts.clock,
       room,
       strangers,
       unread: this.#unread,
