@@ -27,6 +27,8 @@ export interface Kind<
   Status extends ObjectSchema = ObjectSchema,
 > {
   readonly kind: string;
+  /** Of objects that Kubernetes clusters store. The site renders their CRD, but does not serve them. */
+  readonly cluster?: { readonly group: string; readonly scope: 'Cluster' | 'Namespaced' };
   readonly plural: string;
   readonly singular: string;
   readonly shortNames: readonly string[];

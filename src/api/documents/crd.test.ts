@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crdOf } from './crd.ts';
+import { federationKind } from '../kinds/federation.ts';
 import { joinTokenKind } from '../kinds/join-token.ts';
+import { nativeServiceKind } from '../kinds/native-service.ts';
 import { roleBindingKind } from '../kinds/role-binding.ts';
 import { siteKind } from '../kinds/site.ts';
 
@@ -71,4 +73,20 @@ test('a kind with a status has the status subresource', () => {
   const crd = crdOf(siteKind) as unknown as Crd;
   assert.deepEqual(crd.spec.versions[0].subresources, { status: {} });
   assert.equal(crd.spec.versions[0].schema.openAPIV3Schema.required, undefined);
+});
+
+test('a kind in clusters has its own group and scope, and a rule for its only name', () => {
+  const native = crdOf(nativeServiceKind) as unknown as Crd;
+  assert.equal(native.metadata.name, 'nativeservices.clusters.hansa.dev');
+  assert.equal(native.spec.scope, 'Namespaced');
+  const [version] = (crdOf(federationKind) as unknown as Crd).spec.versions;
+  assert.deepEqual(
+    (version.schema.openAPIV3Schema as Record<string, unknown>)['x-kubernetes-validations'],
+    [
+      {
+        rule: "self.metadata.name == 'federation'",
+        message: 'the only Federation of a cluster has the name federation',
+      },
+    ],
+  );
 });

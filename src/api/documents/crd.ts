@@ -2,7 +2,7 @@
 // tests that compare our responses with those of a real kube-apiserver.
 
 import type { Kind } from '../kind.ts';
-import { group, type JsonObject, version } from '../object.ts';
+import { group as siteGroup, type JsonObject, version } from '../object.ts';
 import { toJsonSchema } from '../schema/json-schema.ts';
 import { printerColumns } from './table.ts';
 
@@ -13,6 +13,7 @@ export type CustomResourceDefinition = JsonObject & {
 };
 
 export function crdOf(kind: Kind): CustomResourceDefinition {
+  const { group, scope } = kind.cluster ?? { group: siteGroup, scope: 'Cluster' };
   const properties: Record<string, JsonObject> = {
     apiVersion: { type: 'string' },
     kind: { type: 'string' },
@@ -26,7 +27,7 @@ export function crdOf(kind: Kind): CustomResourceDefinition {
     metadata: { name: `${kind.plural}.${group}` },
     spec: {
       group,
-      scope: 'Cluster',
+      scope,
       names: {
         kind: kind.kind,
         listKind: `${kind.kind}List`,
@@ -46,6 +47,7 @@ export function crdOf(kind: Kind): CustomResourceDefinition {
               type: 'object',
               properties,
               ...(kind.specRequired ? { required: ['spec'] } : {}),
+              ...(kind.cluster === undefined ? {} : onlyName(kind)),
             },
           },
           ...(kind.status === undefined ? {} : { subresources: { status: {} } }),
@@ -66,4 +68,12 @@ export function crdOf(kind: Kind): CustomResourceDefinition {
       ],
     },
   };
+}
+
+/** At a site, the write path holds this rule. */
+function onlyName({ kind, singleton }: Kind): JsonObject {
+  if (singleton === undefined) return {};
+  const message = `the only ${kind} of a cluster has the name ${singleton}`;
+  const rule = `self.metadata.name == '${singleton}'`;
+  return { 'x-kubernetes-validations': [{ rule, message }] };
 }

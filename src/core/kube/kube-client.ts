@@ -64,6 +64,11 @@ export interface KubeObject {
   readonly metadata: { readonly name: string; readonly namespace?: string };
 }
 
+export interface KubePreconditions {
+  readonly uid?: string | undefined;
+  readonly resourceVersion?: string | undefined;
+}
+
 /** The path of a collection, as `/api/v1/namespaces/x/serviceaccounts`. */
 export type CollectionPath = string;
 
@@ -95,8 +100,8 @@ export interface KubeClient {
     object: KubeObject,
     options?: { readonly force?: boolean; readonly dryRun?: boolean },
   ): Promise<T>;
-  /** Resolves where it is gone already. */
-  delete(path: string): Promise<void>;
+  /** Resolves where it is gone already. Rejects with 409 where the object does not have the uid or version given. */
+  delete(path: string, preconditions?: KubePreconditions): Promise<void>;
   /** Ends idle connections now and others when they are done. Later requests work, without a pool. */
   close(): void;
 }

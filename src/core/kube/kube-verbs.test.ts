@@ -90,6 +90,17 @@ suite('a verb', () => {
     assert.deepEqual(forced.query, { fieldManager: 'hansa', force: 'true', dryRun: 'All' });
   });
 
+  test('that deletes with preconditions sends them', async () => {
+    const client = new ScriptedClient(() => ({}));
+    await client.delete(path);
+    await client.delete(path, { uid: 'u', resourceVersion: '5' });
+    const preconditions = { uid: 'u', resourceVersion: '5' };
+    assert.deepEqual(
+      client.requests.map(({ body }) => body),
+      [undefined, { apiVersion: 'v1', kind: 'DeleteOptions', preconditions }],
+    );
+  });
+
   test('that deletes resolves where the object is gone already', async () => {
     await new ScriptedClient(() => ({ status: 404 })).delete(path);
     await new ScriptedClient(() => ({ status: 202, body: 'accepted' })).delete(path);

@@ -7,6 +7,7 @@ import type {
   CollectionPath,
   KubeClient,
   KubeObject,
+  KubePreconditions,
   KubeRequest,
   KubeResponse,
   KubeStream,
@@ -79,8 +80,12 @@ export abstract class KubeVerbs implements KubeClient {
     });
   }
 
-  async delete(path: string): Promise<void> {
-    const request = { method: 'DELETE', path } as const;
+  async delete(path: string, preconditions?: KubePreconditions): Promise<void> {
+    const body =
+      preconditions === undefined
+        ? undefined
+        : { apiVersion: 'v1', kind: 'DeleteOptions', preconditions };
+    const request = { method: 'DELETE', path, body } as const;
     const response = await this.request(request);
     if (!isSuccess(response) && response.status !== 404) throw this.#failure(request, response);
   }

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { deletingAnnotation, epochAnnotation } from '../names.ts';
+import { epochOf, FencedWriter, type Written } from './fenced-writer.ts';
+
+const path = '/api/v1/namespaces/a/services/b';
+
+const object = (annotations: Record<string, string>, resourceVersion = '5'): Written => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { name: 'b', namespace: 'a', uid: 'u', resourceVersion, annotations },
+});
+
+/** Records requests, and answers a replacement with the next version. */
+function recorder() {
+  const calls: unknown[] = [];
+  const client = {
+    create: async (at: string, body: Written) => {
+      calls.push(['create', at, body.metadata.annotations]);
+      return body;
+    },
+    replace: async (at: string, body: Written) => {
+      const { uid, resourceVersion, annotations } = body.metadata;
+      calls.push(['replace', at, uid, resourceVersion, annotations]);
+      return { ...body, metadata: { ...body.metadata, resourceVersion: '6' } };
+    },
+    delete: async (at: string, preconditions: unknown) => {
+      calls.push(['delete', at, preconditions]);
+    },
+  } as unknown as KubeClient;
+  return { calls, client };
+}
+
+describe('a fenced writer', () => {
+  test('writes its epoch, and replaces only the version that was read', async () => {
+    const { calls, client } = recorder();
+    const writer = new FencedWriter(client, 7);
+    await writer.create('/api/v1/namespaces/a/services', object({ x: 'y' }));
+    await writer.replace(path, object({}, ''), object({ [epochAnnotation]: '6' }));
+    assert.deepEqual(calls, [
+      ['create', '/api/v1/namespaces/a/services', { x: 'y', [epochAnnotation]: '7' }],
+      ['replace', path, 'u', '5', { [epochAnnotation]: '7' }],
+    ]);
+  });
+
+  test('marks what it deletes, and deletes the marked version only', async () => {
+    const { calls, client } = recorder();
+    await new FencedWriter(client, 7).remove(path, object({ [epochAnnotation]: '7' }));
+    const marks = { [epochAnnotation]: '7', [deletingAnnotation]: '7' };
+    assert.deepEqual(calls, [
+      ['replace', path, 'u', '5', marks],
+      ['delete', path, { uid: 'u', resourceVersion: '6' }],
+    ]);
+  });
+
+  test('does not mark again what it marked in this term', async () => {
+    const { calls, client } = recorder();
+    const marked = object({ [epochAnnotation]: '7', [deletingAnnotation]: '7' });
+    await new FencedWriter(client, 7).remove(path, marked);
+    assert.deepEqual(calls, [['delete', path, { uid: 'u', resourceVersion: '5' }]]);
+  });
+
+  test('touches nothing that a later term wrote', async () => {
+    const { calls, client } = recorder();
+    const writer = new FencedWriter(client, 7);
+    const later = object({ [epochAnnotation]: '8' });
+    const fenced = { code: 'HANSA_FENCED', message: /term 8.*term 7/ };
+    await assert.rejects(writer.replace(path, object({}), later), fenced);
+    await assert.rejects(writer.remove(path, later), fenced);
+    assert.deepEqual(calls, []);
+  });
+});
+
+test('an epoch is a positive decimal number, and anything else counts as none', () => {
+  const of = (text: string): number => epochOf({ annotations: { [epochAnnotation]: text } });
+  assert.deepEqual(['1', '42', '999999999999999'].map(of), [1, 42, 999_999_999_999_999]);
+  const bad = ['', '0', '-1', '01', '1.5', '1e3', ' 1', '9999999999999999', 'x'];
+  assert.deepEqual(
+    bad.map(of),
+    bad.map(() => 0),
+  );
+  assert.equal(epochOf({}), 0);
+});

@@ -1,0 +1,45 @@
+// What the plane knows of a member: its settings, its state, its client, and copies of its objects.
+
+import type { Federation } from '../../api/kinds/federation.ts';
+import type { NativeService } from '../../api/kinds/native-service.ts';
+import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
+import type { Reflector } from '../../core/kube/reflector/reflector.ts';
+import type { EndpointSlice, Namespace, Node, Service } from '../objects.ts';
+
+export type MemberSettings = NonNullable<Federation['spec']['members']>[number];
+
+/**
+ * `Connecting`: not read yet. `Ready`: all collections are read and followed. `Unreachable`: they were, or
+ * never could be; what was read stays. `Refused`: it is not the cluster that `Federation` means, or its
+ * credential has too few rights.
+ */
+export interface MemberState {
+  readonly state: 'Connecting' | 'Ready' | 'Unreachable' | 'Refused';
+  readonly sinceMs: number;
+  /** One word in CamelCase. */
+  readonly reason: string;
+  /** Why, and what to do. */
+  readonly message: string;
+}
+
+export interface Member {
+  readonly clusterID: string;
+  readonly settings: MemberSettings;
+  readonly state: MemberState;
+  readonly client: KubeClient;
+  /** Member Services by the key of their federated Service (`federated`), and copies by `copies`. */
+  readonly services: Reflector<Service, 'federated' | 'copies'>;
+  /** By NAMESPACE/NAME of their Service; ours (`managed-by`) too. */
+  readonly slices: Reflector<EndpointSlice, 'service'>;
+  readonly nodes: Reflector<Node>;
+  readonly namespaces: Reflector<Namespace>;
+  readonly nativeServices: Reflector<NativeService & KubeObject, 'federated'>;
+}
+
+/** The members that `Federation` of the home cluster lists. */
+export interface Members {
+  get(clusterID: string): Member | undefined;
+  list(): readonly Member[];
+  /** Calls `listener` when a member comes, goes, or changes its settings or state. Returns how to stop. */
+  onChange(listener: (clusterID: string) => void): () => void;
+}

@@ -1,0 +1,48 @@
+// The names of annotations, labels and objects that the plane reads and writes in clusters. Input has
+// several spellings; of each name the plane writes one.
+
+/** The requirement spells its domain in several ways. */
+const domains = [
+  'antreaplus.vmware-tanzu.com',
+  'antreaplus.vmware-tanzue.com',
+  'antreaplus.vmware.com',
+  'antreaplus.tanzu-vmware.com',
+  'hansa.dev',
+] as const;
+
+const spellings = (prefix: string): readonly string[] =>
+  domains.map((domain) => `${prefix}.${domain}`);
+
+/** On a member Service: the name of the federated Service that it belongs to. */
+export const memberAnnotations = {
+  global: spellings('svc.global.federated'),
+  namespaced: spellings('svc.federated'),
+} as const;
+
+/** The keys of the claim that a cluster is a supervisor. */
+export const supervisorClaims = spellings('supervisor');
+
+/** On copies: the name of the federated Service. */
+export const copyAnnotation = 'fed-svc.antreaplus.vmware-tanzu.com';
+/** Label and annotation of the slices of a copy: the ID of the cluster that the endpoints come from. */
+export const originKey = 'cluster.federated.antreaplus.vmware-tanzu.com';
+
+/** The manager of our slices; the controllers of Kubernetes leave those of others alone. */
+export const managedByLabel = 'endpointslice.kubernetes.io/managed-by';
+export const serviceNameLabel = 'kubernetes.io/service-name';
+export const manager = 'clusters.hansa.dev';
+
+/** On all that the plane writes, the Lease too: the term of the leader that wrote it. Only grows. */
+export const epochAnnotation = 'clusters.hansa.dev/epoch';
+/** On the Lease: the next term must exceed this one. */
+export const epochFloorAnnotation = 'clusters.hansa.dev/epoch-floor';
+/** On an object that the plane is about to delete: the term of the leader that deletes it. */
+export const deletingAnnotation = 'clusters.hansa.dev/deleting';
+/** On a member Service: what happens to its endpoints while its cluster cannot be reached. */
+export const unreachableAnnotation = 'clusters.hansa.dev/unreachable';
+/** The condition in the status of member Services. */
+export const memberCondition = 'clusters.hansa.dev/Federated';
+
+/** The namespace for the Lease, the ServiceAccount, Secrets and global copies, where the setting names no other. */
+export const defaultNamespace = 'hansa-system';
+export const leaseName = 'hansa-leader';
