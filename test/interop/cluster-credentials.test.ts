@@ -64,7 +64,11 @@ suite('a site at a kube-apiserver', { skip: await missingTools('etcd', 'kube-api
       serviceAccountKeys: [key.privateKey],
       flags: [`--authentication-config=${file}`],
     });
-    const own = accessManifests({ subject: { kind: 'ServiceAccount' }, publishCaIn: namespace });
+    const own = accessManifests({
+      subject: { kind: 'ServiceAccount' },
+      trustDomain: 'lubeck.example',
+      publishCaIn: namespace,
+    });
     for (const manifest of [...own, ...access]) await create(kube, manifest);
     await create(
       kube,

@@ -15,6 +15,9 @@ export interface Account {
   readonly name: string;
 }
 
+export const accountPath = ({ namespace, name }: Account): string =>
+  kubePath`/api/v1/namespaces/${namespace}/serviceaccounts/${name}`;
+
 export interface AccountToken {
   readonly token: string;
   readonly issuer: string;
@@ -121,7 +124,7 @@ type TokenRequest = KubeObject & { readonly status?: { readonly token?: unknown 
 /** Messages never contain the token. */
 export async function requestToken(client: KubeClient, account: Account): Promise<AccountToken> {
   const { namespace, name } = account;
-  const path = kubePath`/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`;
+  const path = `${accountPath(account)}/token`;
   const whose = `ServiceAccount ${namespace}/${name}`;
   const goOn = `${whose} and its RBAC exist, and the site knows nothing of it yet. Solve the problem and run the command again.`;
   let answer: TokenRequest;

@@ -119,7 +119,7 @@ suite('hansa cluster add', () => {
         'namespaces/kube-fed',
         'serviceaccounts/hansa',
         'clusterroles/hansa-token-reviewer',
-        'clusterrolebindings/hansa-token-reviewer',
+        'clusterrolebindings/hansa-token-reviewer-lubeck.example',
         'roles/hansa-own-token',
         'rolebindings/hansa-own-token',
         'roles/hansa-ca',
@@ -258,12 +258,32 @@ suite('hansa cluster add', () => {
     );
     const done = await add(kube.server);
     assert.match(done.notes, /hansa-ca stays as it is: it belongs to bruges\.example/);
+    // The Role and its binding neither: the other site would lose its right to update the ConfigMap.
     assert.ok(
-      !kube.calls.some(
-        ({ line }) =>
-          line.startsWith('PATCH') && line.endsWith('/hansa-ca') && line.includes('configmaps'),
-      ),
+      !kube.calls.some(({ line }) => line.startsWith('PATCH') && line.endsWith('/hansa-ca')),
     );
+  });
+
+  test('does not take the ServiceAccount of another site, and names a namespace to use instead', async () => {
+    const account = (owner: string) =>
+      kubeWith(({ line }) =>
+        line === 'GET /api/v1/namespaces/kube-fed/serviceaccounts/hansa'
+          ? { status: 200, body: { metadata: { labels: { 'hansa.dev/trust-domain': owner } } } }
+          : undefined,
+      );
+    const kube = await account('bruges.example');
+    const { error, applied } = await add(kube.server);
+    assert.equal(error?.code, 'HANSA_CONFLICT');
+    assert.match(
+      error?.message ?? '',
+      /kube-fed\/hansa of the cluster belongs to the site bruges\.example\. .*--namespace hansa-lubeck/,
+    );
+    assert.deepEqual(applied, []);
+    assert.ok(kube.calls.every(({ line }) => line.startsWith('GET ')));
+    const elsewhere = await add(kube.server, ['--namespace', 'hansa-lubeck']);
+    assert.equal(elsewhere.error, undefined);
+    const own = await account('lubeck.example');
+    assert.equal((await add(own.server)).error, undefined);
   });
 
   const known = (spec: object) => ({

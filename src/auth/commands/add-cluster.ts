@@ -18,6 +18,7 @@ import { clusterNamed } from '../client/clusters.ts';
 import { manifestName } from '../client/manifest-path.ts';
 import {
   type Account,
+  accountPath,
   applyManifests,
   publishedIssuer,
   requestToken,
@@ -31,6 +32,7 @@ import {
   defaultNamespace,
   type Manifest,
   namespaceOf,
+  ownerOf,
 } from '../manifests/manifest.ts';
 import { caConfigMap, caConfigMapPath, planPublication } from '../manifests/published-ca.ts';
 import { yamlDocuments } from './cluster-manifests.ts';
@@ -85,6 +87,7 @@ async function add(addition: Addition): Promise<void> {
     namespace: options.namespace ?? namespaceOf(info.baseDomain) ?? defaultNamespace,
     name: defaultAccountName,
   };
+  await refuseAccountOfOther(addition, info, account);
   const published = await publishedIssuer(kube);
   const registration: Registration = {
     name,
@@ -149,27 +152,44 @@ function refuseOther(known: Cluster | undefined, { endpoint }: LoadedKubeconfig)
   }
 }
 
+/** Two sites with one ServiceAccount could not be told apart in the cluster, or be removed one by one. */
+async function refuseAccountOfOther(
+  { kube, name }: Addition,
+  { trustDomain }: AuthInfo,
+  account: Account,
+): Promise<void> {
+  const { status, body } = await kube.request({ method: 'GET', path: accountPath(account) });
+  const owner = status === 200 ? ownerOf(jsonOf(body)) : undefined;
+  if (owner === undefined || owner === trustDomain) return;
+  const which = `${account.namespace}/${account.name}`;
+  throw new HansaError(
+    'HANSA_CONFLICT',
+    printable(
+      `Cannot add ${name}: the ServiceAccount ${which} of the cluster belongs to the site ${owner}. Choose a namespace for this site, such as --namespace hansa-${trustDomain.split('.')[0]}. If ${owner} no longer exists, delete the ServiceAccount instead: kubectl delete serviceaccount ${account.name} -n ${account.namespace}`,
+    ),
+  );
+}
+
 async function manifestsFor(
   { kit, kube, options }: Addition,
   { baseDomain, trustDomain, ca }: AuthInfo,
   account: Account,
 ): Promise<readonly Manifest[]> {
   const namespace = options.publishCa ? namespaceOf(baseDomain) : undefined;
-  const access = accessManifests({
-    subject: { kind: 'ServiceAccount' },
-    ...account,
-    ...(namespace === undefined ? {} : { publishCaIn: namespace }),
-  });
-  if (namespace === undefined) return access;
+  const own = { subject: { kind: 'ServiceAccount' }, trustDomain, ...account } as const;
+  if (namespace === undefined) return accessManifests(own);
   const { status, body } = await kube.request({ method: 'GET', path: caConfigMapPath(namespace) });
   const plan = status === 200 ? planPublication(jsonOf(body), { trustDomain, ca }) : undefined;
   if (plan?.do === 'leave') {
     kit.note(
       printable(`Warning: the ConfigMap ${namespace}/hansa-ca stays as it is: ${plan.why}.`),
     );
-    return access;
+    return accessManifests(own);
   }
-  return [...access, caConfigMap({ namespace, trustDomain, ca })];
+  return [
+    ...accessManifests({ ...own, publishCaIn: namespace }),
+    caConfigMap({ namespace, trustDomain, ca }),
+  ];
 }
 
 function jsonOf(body: Buffer): unknown {

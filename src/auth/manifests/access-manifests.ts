@@ -8,6 +8,7 @@ import {
   type Manifest,
   namespaceManifest,
   ownLabels,
+  trustDomainLabel,
 } from './manifest.ts';
 
 const rbac = 'rbac.authorization.k8s.io';
@@ -21,6 +22,8 @@ export type AccessSubject =
 
 export interface AccessOptions {
   readonly subject: AccessSubject;
+  /** Of the site. Several sites can register one cluster, so what only one of them may have names it. */
+  readonly trustDomain: string;
   /** Of the ServiceAccount. Default: kube-fed. */
   readonly namespace?: string;
   /** Of the ServiceAccount, the roles and the bindings. Default: hansa. */
@@ -31,7 +34,8 @@ export interface AccessOptions {
 
 /** In an order in which they can be created. */
 export function accessManifests(options: AccessOptions): readonly Manifest[] {
-  const { subject, namespace = defaultNamespace, name = defaultAccountName, publishCaIn } = options;
+  const { subject, trustDomain, publishCaIn } = options;
+  const { namespace = defaultNamespace, name = defaultAccountName } = options;
   const bound =
     subject.kind === 'User'
       ? { kind: 'User', apiGroup: rbac, name: subject.name }
@@ -43,23 +47,27 @@ export function accessManifests(options: AccessOptions): readonly Manifest[] {
   ]);
   return [
     ...[...namespaces].map(namespaceManifest),
-    ...(isAccount ? [accountManifest(namespace, name)] : []),
-    ...reviewerManifests(name, bound),
+    ...(isAccount ? [accountManifest(namespace, name, trustDomain)] : []),
+    ...reviewerManifests(name, trustDomain, bound),
     ...(isAccount ? tokenManifests(namespace, name, bound) : []),
     ...(publishCaIn === undefined ? [] : caManifests(publishCaIn, name, bound)),
   ];
 }
 
-const accountManifest = (namespace: string, name: string): Manifest => ({
+const accountManifest = (namespace: string, name: string, trustDomain: string): Manifest => ({
   apiVersion: 'v1',
   kind: 'ServiceAccount',
-  metadata: { name, namespace, labels: ownLabels },
+  metadata: { name, namespace, labels: { ...ownLabels, [trustDomainLabel]: trustDomain } },
   // No Pod runs as it.
   automountServiceAccountToken: false,
 });
 
 /** Roles of Kubernetes for the same (system:auth-delegator) also allow SubjectAccessReviews. */
-const reviewerManifests = (name: string, subject: object): readonly Manifest[] => [
+const reviewerManifests = (
+  name: string,
+  trustDomain: string,
+  subject: object,
+): readonly Manifest[] => [
   {
     apiVersion: rbacVersion,
     kind: 'ClusterRole',
@@ -75,7 +83,11 @@ const reviewerManifests = (name: string, subject: object): readonly Manifest[] =
   {
     apiVersion: rbacVersion,
     kind: 'ClusterRoleBinding',
-    metadata: { name: `${name}-token-reviewer`, labels: ownLabels },
+    // One for each site: the list of subjects has no merge, so the last site would be the only one with rights.
+    metadata: {
+      name: `${name}-token-reviewer-${trustDomain}`,
+      labels: { ...ownLabels, [trustDomainLabel]: trustDomain },
+    },
     roleRef: { apiGroup: rbac, kind: 'ClusterRole', name: `${name}-token-reviewer` },
     subjects: [subject],
   },

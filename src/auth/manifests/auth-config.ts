@@ -65,6 +65,7 @@ export function authConfigManifests(options: AuthConfigOptions): AuthConfig {
     },
     access: accessManifests({
       subject: { kind: 'User', name: siteUser(trustDomain) },
+      trustDomain,
       ...(name === undefined ? {} : { name }),
       ...(publishCaIn === undefined ? {} : { publishCaIn }),
     }),

@@ -14,13 +14,31 @@ const rulesOf = (manifests: readonly Manifest[]): readonly unknown[] =>
   manifests.flatMap(({ rules }) => (rules as readonly unknown[] | undefined) ?? []);
 
 suite('the rights of a site', () => {
+  const subject = { kind: 'ServiceAccount' } as const;
+  const trustDomain = 'lubeck.example';
+
+  test('do not take the rights of another site in the same cluster away', () => {
+    const sites = ['lubeck.example', 'bruges.example'].map((each) =>
+      accessManifests({ subject, trustDomain: each, namespace: `hansa-${each}` }),
+    );
+    const [lubeck, bruges] = sites.map(
+      (manifests) => new Map(named(manifests).map((name, index) => [name, manifests[index]])),
+    );
+    const shared = [...(lubeck ?? [])].filter(([name]) => bruges?.has(name));
+    assert.deepEqual(
+      shared.map(([name]) => name),
+      ['ClusterRole hansa-token-reviewer'],
+    );
+    for (const [name, manifest] of shared) assert.deepEqual(manifest, bruges?.get(name));
+  });
+
   test('are reviews, public keys, and its own token', () => {
-    const manifests = accessManifests({ subject: { kind: 'ServiceAccount' } });
+    const manifests = accessManifests({ subject, trustDomain });
     assert.deepEqual(named(manifests), [
       'Namespace kube-fed',
       'ServiceAccount kube-fed hansa',
       'ClusterRole hansa-token-reviewer',
-      'ClusterRoleBinding hansa-token-reviewer',
+      'ClusterRoleBinding hansa-token-reviewer-lubeck.example',
       'Role kube-fed hansa-own-token',
       'RoleBinding kube-fed hansa-own-token',
     ]);
@@ -41,7 +59,8 @@ suite('the rights of a site', () => {
 
   test('include one ConfigMap where the site publishes its CA', () => {
     const manifests = accessManifests({
-      subject: { kind: 'ServiceAccount' },
+      subject,
+      trustDomain,
       namespace: 'sites',
       name: 'lubeck',
       publishCaIn: 'kube-fed',
@@ -61,7 +80,7 @@ suite('the rights of a site', () => {
 
   test('never contain a wildcard, a Secret or a right to grant rights', () => {
     const text = JSON.stringify(
-      rulesOf(accessManifests({ subject: { kind: 'ServiceAccount' }, publishCaIn: 'kube-fed' })),
+      rulesOf(accessManifests({ subject, trustDomain, publishCaIn: 'kube-fed' })),
     );
     for (const word of ['*', 'secrets', 'bind', 'escalate', 'impersonate', 'list']) {
       assert.ok(!text.includes(`"${word}"`), word);
@@ -105,7 +124,7 @@ suite('the configuration for JWT-SVIDs', () => {
     const { access } = authConfigManifests(options);
     assert.deepEqual(named(access), [
       'ClusterRole hansa-token-reviewer',
-      'ClusterRoleBinding hansa-token-reviewer',
+      'ClusterRoleBinding hansa-token-reviewer-lubeck.example',
     ]);
     assert.deepEqual(access.at(-1)?.['subjects'], [
       {

@@ -1,13 +1,11 @@
 // The ConfigMap with the site's CA, which clients in a cluster need to verify the site. Pure.
 
 import { kubePath } from '../../core/kube/kube-path.ts';
-import { type Manifest, ownLabels } from './manifest.ts';
+import { type Manifest, ownerOf, ownLabels, trustDomainLabel } from './manifest.ts';
 
 export const caConfigMapName = 'hansa-ca';
 /** The key that Kubernetes itself uses in kube-root-ca.crt. */
 export const caKey = 'ca.crt';
-/** Says whose CA it is: several sites can share a cluster, and none may write the CA of another. */
-export const trustDomainLabel = 'hansa.dev/trust-domain';
 
 export interface PublishedCa {
   readonly namespace: string;
@@ -41,16 +39,13 @@ export function planPublication(
   found: unknown,
   { trustDomain, ca }: Omit<PublishedCa, 'namespace'>,
 ): CaPlan {
-  const { metadata, data } = (found ?? {}) as {
-    readonly metadata?: { readonly labels?: Readonly<Record<string, unknown>> | null };
+  const { data } = (found ?? {}) as {
     readonly data?: Readonly<Record<string, unknown>> | null;
   };
-  const owner = metadata?.labels?.[trustDomainLabel];
+  const owner = ownerOf(found);
   if (owner !== trustDomain) {
     const why =
-      typeof owner === 'string'
-        ? `it belongs to ${owner.slice(0, 80)}`
-        : `it has no label ${trustDomainLabel}`;
+      owner === undefined ? `it has no label ${trustDomainLabel}` : `it belongs to ${owner}`;
     return { do: 'leave', why };
   }
   return { do: data?.[caKey] === ca ? 'nothing' : 'write' };
