@@ -2,6 +2,7 @@
 // claims, the verdict and the reason.
 
 import { Command } from 'commander';
+import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
 import type { JsonObject } from '../../api/object.ts';
 import { humanDuration } from '../../api/values/duration.ts';
 import { printable, renderColumns } from '../../core/command/columns.ts';
@@ -12,6 +13,7 @@ import { pathTo } from '../../core/plane/path-to.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import { authPaths } from '../paths.ts';
 import { readToken } from './read-secret.ts';
+import { reviewHint } from './review-hint.ts';
 
 interface ReviewOptions {
   readonly audience?: readonly string[];
@@ -82,12 +84,14 @@ Examples:
             kit.print(renderColumns(rows.map((row) => row.map((cell) => printable(cell)))));
           }
           if (reviewed.verdict === 'authenticated') return;
-          const isDenied = reviewed.verdict === 'denied';
+          if (reviewed.verdict === 'unchecked')
+            throw new HansaError('HANSA_UNAVAILABLE', reviewed.reason ?? '');
+          const hint = await hintFor(client, reviewed);
           throw new HansaError(
-            isDenied ? 'HANSA_JWT_INVALID' : 'HANSA_UNAVAILABLE',
-            isDenied
-              ? `Cluster ${name} does not authenticate the token${reasonText(reviewed)}`
-              : (reviewed.reason ?? ''),
+            'HANSA_JWT_INVALID',
+            printable(
+              `Cluster ${name} does not authenticate the token${reasonText(reviewed)}${hint === undefined ? '' : `. ${hint}`}`,
+            ),
           );
         });
       },
@@ -97,6 +101,19 @@ Examples:
 /** Kubernetes gives no reason to a token that is for another authenticator. */
 function reasonText({ reason }: Reviewed): string {
   return reason === undefined ? '.' : `: ${reason}`;
+}
+
+/** A user who may only review gets the hints that need no list of clusters. */
+async function hintFor(client: SiteClient, reviewed: Reviewed): Promise<string | undefined> {
+  const { cluster, reason, claims } = reviewed;
+  if (reason === undefined) return undefined;
+  let clusters: readonly Cluster[] = [];
+  try {
+    clusters = (await client.list(clusterKind)).items as unknown as readonly Cluster[];
+  } catch (error) {
+    if (!hasCode(error, 'HANSA_FORBIDDEN')) throw error;
+  }
+  return reviewHint({ cluster, reason, claims, clusters });
 }
 
 async function review(
@@ -178,7 +195,7 @@ function claimRows(claims: JsonObject, nowMs: number): readonly Row[] {
 
 function timeText(ms: number, nowMs: number): string {
   const distance = humanDuration(Math.abs(ms - nowMs));
-  return `${new Date(ms).toISOString()} (${ms < nowMs ? `${distance} ago` : `in ${distance}`})`;
+  return `${new Date(ms).toISOString().replace('.000', '')} (${ms < nowMs ? `${distance} ago` : `in ${distance}`})`;
 }
 
 function textOf(value: unknown): string {

@@ -229,6 +229,20 @@ suite('hansa cluster review', () => {
     assert.ok(!printed.includes('\u001b'));
   });
 
+  test('says what the user can do about a denial', async () => {
+    const reason =
+      '[invalid bearer token, token audiences ["db"] is invalid for the target audiences ["x"]]';
+    const { error } = await runCluster(['review', 'app1'], {
+      stdin: `${encoded({})}.${encoded({ aud: ['db', '\u001b'] })}.c2ln`,
+      answer: () => ({ status: { error: reason } }),
+    });
+    assert.match(
+      error?.message ?? '',
+      /target audiences.*\. The token is for db, .*--audience db$/,
+    );
+    assert.ok(!error?.message.includes('\u001b'));
+  });
+
   test('fails in another way where it could not be checked', async () => {
     const { printed, error } = await runCluster(['review', 'app1', '-o', 'json'], {
       stdin: token,
