@@ -9,6 +9,7 @@ import { clusterCommand } from './commands/cluster.ts';
 import { authNames } from './commands/names.ts';
 import { convertClusters } from './convert-clusters.ts';
 import { clusterCheck } from './doctor/cluster.ts';
+import { clustersCheck } from './doctor/clusters.ts';
 import { authErrors } from './errors.ts';
 import { baseDomains } from './routes/cluster-hosts.ts';
 import { type AuthSettings, authSettings } from './settings.ts';
@@ -23,7 +24,7 @@ export const authPlane: Plane<AuthSettings> = {
   status: authStatus,
   commands: (kit) => [clusterCommand(kit)],
   names: authNames,
-  doctor: { subjects: [clusterCheck] },
+  doctor: { site: [clustersCheck], subjects: [clusterCheck] },
   manifests: convertClusters,
   deletion: {
     question: (objects) => {

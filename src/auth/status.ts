@@ -14,7 +14,7 @@ const watched = ['Ready', 'CredentialFresh', 'KeysFresh', 'Reachable'] as const;
 export async function authStatus(client: SiteClient): Promise<StatusPart> {
   const { items } = await client.list(clusterKind);
   const clusters = items as unknown as readonly Cluster[];
-  const ready = clusters.filter((cluster) => stateOf(cluster, 'Ready') === 'True').length;
+  const ready = clusters.filter(isReady).length;
   const troubled = clusters.flatMap((cluster) => troubleOf(cluster) ?? []);
   const more = troubled.length - maxTold;
   return {
@@ -32,18 +32,20 @@ export async function authStatus(client: SiteClient): Promise<StatusPart> {
   };
 }
 
+export const isReady = (cluster: Cluster): boolean => stateOf(cluster, 'Ready') === 'True';
+
 function stateOf({ status }: Cluster, type: string): string | undefined {
   return findCondition(status?.conditions, type)?.status;
 }
 
-interface Trouble {
+export interface Trouble {
   readonly name: string;
   readonly condition: (typeof watched)[number];
   readonly why: string;
 }
 
 /** The most important condition that is False. */
-function troubleOf(cluster: Cluster): Trouble | undefined {
+export function troubleOf(cluster: Cluster): Trouble | undefined {
   const condition = watched.find((type) => stateOf(cluster, type) === 'False');
   if (condition === undefined) return undefined;
   const why = findCondition(cluster.status?.conditions, condition)?.message ?? '';
