@@ -410,12 +410,14 @@ suite('version 1', () => {
   });
 
   test('lists the clusters and its own health', async () => {
-    const get = { method: 'GET', host: 'localhost', as: 'viewer' };
+    // Its callers have the role token-reviewer, which cannot list Clusters.
+    const get = { method: 'GET', host: 'localhost', as: 'reviewer' };
     const { body } = await call({ ...get, path: '/clusters' });
     assert.deepEqual(
       body.clusters?.map(({ name }) => name),
       ['app1', 'app2'],
     );
+    assert.equal((await call({ ...get, path: '/clusters', as: 'app2-only' })).status, 403);
     assert.equal((await call({ ...get, path: '/health' })).status, 200);
   });
 });

@@ -30,6 +30,9 @@ const deprecation = {
 /** A token and a name. */
 const maxBodyBytes = 64 * 1024;
 
+/** The cluster of a request is in its body, so callers need the right on all clusters. */
+const reviewAll = { verb: 'create', kind: clusterKind, subresource: reviewsSubresource } as const;
+
 export function versionOneRoutes(parts: VersionOneParts): readonly PlaneRoute[] {
   return [
     route({
@@ -37,8 +40,7 @@ export function versionOneRoutes(parts: VersionOneParts): readonly PlaneRoute[] 
       method: 'POST',
       path: '/validate',
       allow: 'rights',
-      // The cluster is in the body, so this needs the right on all clusters.
-      rights: [{ verb: 'create', kind: clusterKind, subresource: reviewsSubresource }],
+      rights: [reviewAll],
       authenticator: parts.callers,
       rowless: true,
       handle: (request) => validate(parts, request),
@@ -48,7 +50,8 @@ export function versionOneRoutes(parts: VersionOneParts): readonly PlaneRoute[] 
       method: 'GET',
       path: '/clusters',
       allow: 'rights',
-      rights: [{ verb: 'list', kind: clusterKind }],
+      // As for /validate, whose callers choose from this list.
+      rights: [reviewAll],
       authenticator: parts.callers,
       handle: () => {
         const clusters = parts.clusters.list().map(({ name, issuer }) => ({ name, issuer }));
