@@ -44,7 +44,8 @@ export function clusterParts(
     fetched: (name, failure) => {
       fetches.add(name, failure);
       if (failure !== undefined) {
-        context.log.warn('cannot fetch the keys of a cluster', { cluster: name, ...failure });
+        const { reason, message: why } = failure;
+        context.log.warn('cannot fetch the keys of a cluster', { cluster: name, reason, why });
       }
     },
   });

@@ -119,7 +119,7 @@ suite('the keys of a real API server', () => {
 
 suite('the probe of a real API server', () => {
   const probe = (client: HttpKubeClient, mode: 'jwks' | 'hybrid'): Promise<Probe> =>
-    probeCluster({ mode }, client, signal);
+    probeCluster({ name: 'app1', mode }, client, signal);
 
   test('succeeds with the right to create TokenReviews', async () => {
     assert.deepEqual(await probe(asAdmin(), 'hybrid'), { answered: true });
@@ -151,7 +151,7 @@ suite('an API server that stopped', () => {
     await kube.stop();
     assert.equal(reasonOf(await discover(client)), 'Unreachable');
     assert.equal(
-      (await probeCluster({ mode: 'hybrid' }, other, signal)).problem?.reason,
+      (await probeCluster({ name: 'app1', mode: 'hybrid' }, other, signal)).problem?.reason,
       'Unreachable',
     );
   });

@@ -45,13 +45,13 @@ export interface Probe {
 
 /** Rejects only with the reason of the signal. */
 export async function probeCluster(
-  { mode }: Pick<ReviewedCluster, 'mode'>,
+  { name, mode }: Pick<ReviewedCluster, 'name' | 'mode'>,
   client: KubeClient,
   signal: AbortSignal,
 ): Promise<Probe> {
   try {
     const question = mode === 'jwks' ? version : mayReview;
-    return judge(mode, await client.request({ ...question, timeoutMs, maxBytes, signal }));
+    return judge(name, mode, await client.request({ ...question, timeoutMs, maxBytes, signal }));
   } catch (caught) {
     signal.throwIfAborted();
     if (!(caught instanceof HansaError)) throw caught;
@@ -70,7 +70,7 @@ export async function probeCluster(
   }
 }
 
-function judge(mode: ReviewedCluster['mode'], { status, body }: KubeResponse): Probe {
+function judge(name: string, mode: ReviewedCluster['mode'], { status, body }: KubeResponse): Probe {
   if (status === 401) {
     return {
       answered: true,
@@ -96,8 +96,7 @@ function judge(mode: ReviewedCluster['mode'], { status, body }: KubeResponse): P
       answered: true,
       problem: {
         reason: 'Forbidden',
-        message:
-          'The API server does not let this site create TokenReviews. Bind the ClusterRole system:auth-delegator to the identity of this site.',
+        message: `The API server does not let this site create TokenReviews. Apply the RBAC again: hansa cluster add ${name}, or bind a ClusterRole with this right to the identity of this site.`,
       },
     };
   }

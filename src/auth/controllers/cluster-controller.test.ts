@@ -184,7 +184,7 @@ describe('the status of a Cluster', () => {
     [
       'does not let the site review',
       { status: 201, body: '{"status":{"allowed":false}}' },
-      /^False Forbidden: .*system:auth-delegator/,
+      /^False Forbidden: .*RBAC again: hansa cluster add app1/,
     ],
     ['fails', { status: 500 }, /^False UnexpectedStatus: .*500/],
     ['redirects', { status: 302 }, /^False UnexpectedStatus: .*302/],

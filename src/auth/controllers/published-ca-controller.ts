@@ -112,7 +112,7 @@ async function publish(
       return {
         status: 'False',
         reason: 'NotOwned',
-        message: `The site does not change ${what}: ${plan.why}. Create it with: hansa cluster services`,
+        message: `The site does not change ${what}: ${plan.why}. Reviews do not need it. Clients in the cluster that call this site need its CA (hansa cluster services --namespace).`,
       };
     }
     step = 'change';

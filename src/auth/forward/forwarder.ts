@@ -327,7 +327,7 @@ function failureOfStatus(name: string, status: number): UncheckedError | undefin
       return new UncheckedError(
         'credential',
         name,
-        'the credential of this site may not create TokenReviews there. Bind it to the ClusterRole system:auth-delegator.',
+        `the credential of this site may not create TokenReviews there. Apply the RBAC again: \`hansa cluster add ${name}\`.`,
       );
     case 502:
     case 503:

@@ -41,7 +41,7 @@ suite('an API server that cannot be asked', () => {
       /does not accept the credential.*hansa cluster credential set app1/,
       answering(401),
     ],
-    ['answers 403', 'credential', /system:auth-delegator/, answering(403)],
+    ['answers 403', 'credential', /RBAC again: `hansa cluster add/, answering(403)],
     ['answers 429', 'throttled', /too often.*7 seconds/, answering(429, { 'retry-after': '7' })],
     ['answers 500', 'unreachable', /HTTP 500/, answering(500)],
     ['answers 503', 'unreachable', /HTTP 503/, answering(503)],
