@@ -89,11 +89,18 @@ export class KubeConnection {
     this.#exchange = undefined;
     this.#parser = undefined;
     exchange.onEnd(isReusable);
-    // A server that answered before it read the request cannot take another.
-    if (!isReusable || this.socket.writableLength > 0) this.socket.destroy();
+    if (!isReusable) this.socket.destroy();
     // After all bytes of this chunk: more of them mean that the server is out of step.
-    else process.nextTick(this.#freed);
+    else if (this.socket.writableLength === 0) process.nextTick(this.#freed);
+    // Node reports the end of a write in the next turn of the event loop, and a quick server answers before.
+    else setImmediate(this.#freeWritten);
   }
+
+  /** A server that answered before it read the request cannot take another. */
+  readonly #freeWritten = (): void => {
+    if (this.socket.writableLength > 0) this.socket.destroy();
+    else this.#freed();
+  };
 
   #break(cause: NodeJS.ErrnoException): void {
     const exchange = this.#exchange;
