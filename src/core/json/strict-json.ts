@@ -33,6 +33,12 @@ export function jsonExcess(
   maxValues = MAX_VALUES,
   maxDepth = MAX_DEPTH,
 ): JsonExcess | undefined {
+  const found = countValues(text, maxValues, maxDepth);
+  return typeof found === 'number' ? undefined : found;
+}
+
+/** Objects, arrays, and the fields and items after a comma. */
+function countValues(text: Uint8Array, maxValues: number, maxDepth: number): number | JsonExcess {
   let depth = 0;
   let values = 0;
   let inString = false;
@@ -65,19 +71,38 @@ export function jsonExcess(
       default:
     }
   }
-  return undefined;
+  return values;
 }
 
-/** JSON.parse for untrusted input. Also throws a SyntaxError for JSON that is too deep or has too many values. */
+/** JSON that is too deep or has too many values. */
+export class JsonExcessError extends SyntaxError {}
+
+/** JSON.parse for untrusted input. Also throws a JsonExcessError, which is a SyntaxError too. */
 export function parseBoundedJson(text: Uint8Array, maxValues = MAX_VALUES): unknown {
-  const excess = jsonExcess(text, maxValues);
-  if (excess !== undefined) {
-    throw new SyntaxError(
-      excess === 'values'
-        ? `more than ${maxValues} fields and items`
-        : `nested deeper than ${MAX_DEPTH} levels`,
-    );
-  }
+  checkedCount(text, maxValues);
+  return parse(text);
+}
+
+/** As parseBoundedJson, with the number of values: a small text can need up to 100 bytes of memory for each. */
+export function parseCountedJson(
+  text: Uint8Array,
+  maxValues: number,
+): { readonly value: unknown; readonly values: number } {
+  const values = checkedCount(text, maxValues);
+  return { value: parse(text), values };
+}
+
+function checkedCount(text: Uint8Array, maxValues: number): number {
+  const found = countValues(text, maxValues, MAX_DEPTH);
+  if (typeof found === 'number') return found;
+  throw new JsonExcessError(
+    found === 'values'
+      ? `more than ${maxValues} fields and items`
+      : `nested deeper than ${MAX_DEPTH} levels`,
+  );
+}
+
+function parse(text: Uint8Array): unknown {
   return JSON.parse(Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString('utf8'));
 }
 

@@ -1,11 +1,11 @@
 // The requests of a reflector about one collection: pages of a list, the check of a version, and
 // watches.
 
-import { parseBoundedJson } from '../../json/strict-json.ts';
+import { JsonExcessError, parseCountedJson } from '../../json/strict-json.ts';
 import type { KubeClient, KubeObject, KubeRequest, KubeStream } from '../kube-client.ts';
 import { KubeStatusError } from '../kube-errors.ts';
 import { type ListPage, listPageOf } from '../kube-objects.ts';
-import type { CacheEntry } from './object-cache.ts';
+import { type CacheEntry, noCost, type ObjectCost, sumOf } from './object-cache.ts';
 import { ReflectorError } from './reflector-failure.ts';
 import type { Step } from './reflector-plan.ts';
 import { isResourceVersion } from './resource-version.ts';
@@ -16,7 +16,9 @@ export interface ReflectorLimits {
   readonly maxObjects: number;
   /** Of all objects as JSON, before `transform`. Default 256 MiB. */
   readonly maxBytes: number;
-  /** Of one page and of one event. An object has at most about 1.5 MiB in etcd. Default 16 MiB. */
+  /** Fields and items of all objects. A hostile server can make each cost 100 bytes. Default 4,000,000. */
+  readonly maxValues: number;
+  /** Of one page and of one event. Both have at most 2,000,000 fields and items too. An object has at most about 1.5 MiB in etcd. Default 16 MiB. */
   readonly maxPageBytes: number;
   /** Bookmarks come about every minute, if the version of the collection moves. Default 150 s. */
   readonly silenceMs: number;
@@ -27,13 +29,14 @@ export interface ReflectorLimits {
 export const defaultLimits: ReflectorLimits = {
   maxObjects: 100_000,
   maxBytes: 256 * 1024 * 1024,
+  maxValues: 4_000_000,
   maxPageBytes: 16 * 1024 * 1024,
   silenceMs: 150_000,
   initialSilenceMs: 30_000,
 };
 
 /** Fields and items of one page or event. */
-export const maxValues = 2_000_000;
+export const maxPageValues = 2_000_000;
 /** A server may need a while for a large page. */
 const pageTimeoutMs = 60_000;
 /** Until a watch begins. A server waits 3 s for a version that it has not seen. */
@@ -67,23 +70,24 @@ export async function readList<T extends KubeObject>(
   const { limits } = collection;
   const entries = new Map<string, CacheEntry<T>>();
   let position: Record<string, string> = notOlderThanQuery(notOlderThan);
-  let bytes = 0;
+  let total = noCost;
   let version: string | undefined;
   for (let count = 1; ; count++) {
     const query = { limit: String(pageSize), ...position };
-    const { page, length, version: pageVersion } = await readPage(collection, query, signal);
+    const { page, cost, version: pageVersion } = await readPage(collection, query, signal);
     // All pages have the same. With the first one, a watch repeats rather than misses changes.
     version ??= pageVersion;
-    bytes += length;
-    const each = Math.ceil(length / Math.max(1, page.items.length));
+    total = sumOf(total, cost);
+    const share = 1 / Math.max(1, page.items.length);
+    const each = { bytes: Math.ceil(cost.bytes * share), values: Math.ceil(cost.values * share) };
     for (const item of page.items) {
       const found = versionedObject<T>(item);
       if (found === undefined) {
         throw new MalformedError('an object of a list has no name or resourceVersion');
       }
-      entries.set(found.key, { ...found, object: transform(found.object), bytes: each });
+      entries.set(found.key, { ...found, object: transform(found.object), cost: each });
     }
-    checkLimits(limits, entries.size, bytes);
+    checkLimits(limits, entries.size, total);
     if (page.next === '') return { version, entries };
     if (count >= maxPages) {
       throw new ReflectorError('over-limit', `the list has more than ${maxPages} pages`);
@@ -146,11 +150,15 @@ export function statusError(
   return new KubeStatusError(cluster, `${verb} ${path}`, response);
 }
 
-export function checkLimits(limits: ReflectorLimits, objects: number, bytes: number): void {
-  if (objects <= limits.maxObjects && bytes <= limits.maxBytes) return;
+export function checkLimits(
+  { maxObjects, maxBytes, maxValues }: ReflectorLimits,
+  objects: number,
+  { bytes, values }: ObjectCost,
+): void {
+  if (objects <= maxObjects && bytes <= maxBytes && values <= maxValues) return;
   throw new ReflectorError(
     'over-limit',
-    `the collection has more than ${limits.maxObjects} objects or ${limits.maxBytes} bytes`,
+    `the collection has more than ${maxObjects} objects, ${maxBytes} bytes or ${maxValues} fields and items`,
   );
 }
 
@@ -158,7 +166,7 @@ async function readPage(
   collection: Collection,
   query: Readonly<Record<string, string>>,
   signal: AbortSignal,
-): Promise<{ page: ListPage; length: number; version: string }> {
+): Promise<{ page: ListPage; cost: ObjectCost; version: string }> {
   const { client, path, selectors, limits } = collection;
   const request: KubeRequest = {
     method: 'GET',
@@ -170,19 +178,22 @@ async function readPage(
   };
   const response = await client.request(request);
   if (response.status !== 200) throw statusError(collection, 'list', response);
-  const page = parsedPage(response.body);
+  const { value, values } = parsed(response.body);
+  const page = listPageOf(value);
   if (!isResourceVersion(page?.resourceVersion)) {
     throw new MalformedError('the response is no list of Kubernetes with a resourceVersion');
   }
-  return { page, length: response.body.length, version: page.resourceVersion };
+  return { page, cost: { bytes: response.body.length, values }, version: page.resourceVersion };
 }
 
-function parsedPage(body: Buffer): ListPage | undefined {
+function parsed(body: Buffer): ReturnType<typeof parseCountedJson> {
   try {
-    return listPageOf(parseBoundedJson(body, maxValues));
-  } catch {
+    return parseCountedJson(body, maxPageValues);
+  } catch (error) {
+    // Smaller pages have fewer values.
+    if (error instanceof JsonExcessError) throw new ReflectorError('too-large', error.message);
     // The error of JSON.parse quotes the text, which may be a secret.
-    return undefined;
+    throw new MalformedError('the response is not JSON');
   }
 }
 

@@ -1,16 +1,34 @@
 // The objects that a reflector knows, with secondary indexes that follow each change.
 
-import type { VersionedObject } from './watch-event.ts';
-
 /**
  * The values under which an index finds an object. Must be pure: it is called again when the object goes.
  * If it throws for an object, the cache keeps what it had.
  */
 export type IndexFunction<T> = (object: T) => readonly string[];
 
-export interface CacheEntry<T> extends VersionedObject<T> {
-  /** About its size as JSON, for limits. */
+export interface VersionedObject<T> {
+  /** NAMESPACE/NAME, or NAME. */
+  readonly key: string;
+  readonly version: string;
+  readonly object: T;
+}
+
+/** Of one object or of many, for limits. */
+export interface ObjectCost {
+  /** About the size as JSON. */
   readonly bytes: number;
+  /** Fields and items. */
+  readonly values: number;
+}
+
+export const noCost: ObjectCost = { bytes: 0, values: 0 };
+
+export function sumOf(a: ObjectCost, b: ObjectCost): ObjectCost {
+  return { bytes: a.bytes + b.bytes, values: a.values + b.values };
+}
+
+export interface CacheEntry<T> extends VersionedObject<T> {
+  readonly cost: ObjectCost;
 }
 
 export interface ObjectChange<T> {
@@ -30,6 +48,7 @@ export class ObjectCache<T, I extends string> {
   readonly #indexes: ReadonlyMap<string, Index<T>>;
   #entries = new Map<string, CacheEntry<T>>();
   #bytes = 0;
+  #values = 0;
 
   constructor(indexes: Readonly<Record<I, IndexFunction<T>>>) {
     this.#indexes = new Map(
@@ -44,8 +63,9 @@ export class ObjectCache<T, I extends string> {
     return this.#entries.size;
   }
 
-  get bytes(): number {
-    return this.#bytes;
+  /** Of all objects. */
+  get cost(): ObjectCost {
+    return { bytes: this.#bytes, values: this.#values };
   }
 
   get(key: string): T | undefined {
@@ -74,7 +94,8 @@ export class ObjectCache<T, I extends string> {
     const values = this.#indexValues(entry.object);
     if (old !== undefined) this.#remove(old);
     this.#entries.set(entry.key, entry);
-    this.#bytes += entry.bytes;
+    this.#bytes += entry.cost.bytes;
+    this.#values += entry.cost.values;
     let at = 0;
     for (const { keys } of this.#indexes.values()) {
       for (const value of values[at++] ?? []) {
@@ -119,6 +140,7 @@ export class ObjectCache<T, I extends string> {
   clear(): void {
     this.#entries.clear();
     this.#bytes = 0;
+    this.#values = 0;
     for (const { keys } of this.#indexes.values()) keys.clear();
   }
 
@@ -126,9 +148,10 @@ export class ObjectCache<T, I extends string> {
     return [...this.#indexes.values()].map(({ valuesOf }) => valuesOf(object));
   }
 
-  #remove({ key, object, bytes }: CacheEntry<T>): void {
+  #remove({ key, object, cost }: CacheEntry<T>): void {
     this.#entries.delete(key);
-    this.#bytes -= bytes;
+    this.#bytes -= cost.bytes;
+    this.#values -= cost.values;
     for (const { valuesOf, keys } of this.#indexes.values()) {
       for (const value of valuesOf(object)) {
         const found = keys.get(value);

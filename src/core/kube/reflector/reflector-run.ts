@@ -6,14 +6,21 @@ import type { KubeObject } from '../kube-client.ts';
 import {
   checkLimits,
   type Collection,
-  maxValues,
+  maxPageValues,
   openWatch,
   readList,
   readVersion,
   statusError,
 } from './collection-requests.ts';
 import { JsonLines } from './json-lines.ts';
-import type { CacheEntry, ObjectCache, ObjectChange } from './object-cache.ts';
+import {
+  type CacheEntry,
+  noCost,
+  type ObjectCache,
+  type ObjectChange,
+  type ObjectCost,
+  sumOf,
+} from './object-cache.ts';
 import { type Failure, failureOf, ReflectorError } from './reflector-failure.ts';
 import { ReflectorPlan, type Step } from './reflector-plan.ts';
 import { compareVersions } from './resource-version.ts';
@@ -135,7 +142,7 @@ export class ReflectorRun<T extends KubeObject> {
           for (const line of lines.push(chunk)) {
             signal.throwIfAborted();
             heardMs = clock.monotonic();
-            this.#receive(parseWatchEvent<T>(line, maxValues), line.length, reading);
+            this.#receive(parseWatchEvent<T>(line, maxPageValues), reading);
           }
         }
         signal.throwIfAborted();
@@ -149,21 +156,21 @@ export class ReflectorRun<T extends KubeObject> {
     }
   }
 
-  #receive(event: WatchEvent<T>, bytes: number, reading: WatchReading<T>): void {
+  #receive(event: WatchEvent<T>, reading: WatchReading<T>): void {
     const { collection, observer } = this.#options;
     if (event.type === 'ERROR') {
       const body = Buffer.from(JSON.stringify(event.status ?? null));
       throw statusError(collection, 'watch', { status: event.code, headers: {}, body });
     }
     observer.received();
-    if (reading.pending !== undefined) this.#receiveInitial(event, bytes, reading);
+    if (reading.pending !== undefined) this.#receiveInitial(event, reading);
     else if (event.type === 'BOOKMARK') this.#plan.received(event.version);
-    else this.#change(event, bytes);
+    else this.#change(event);
   }
 
-  #change(event: Exclude<WatchEvent<T>, { type: 'BOOKMARK' | 'ERROR' }>, bytes: number): void {
+  #change(event: Exclude<WatchEvent<T>, { type: 'BOOKMARK' | 'ERROR' }>): void {
     const { cache, collection, observer, transform } = this.#options;
-    const { type, key, version } = event;
+    const { type, key, version, cost } = event;
     this.#plan.received(version);
     const known = cache.versionOf(key);
     // Sent twice.
@@ -171,27 +178,26 @@ export class ReflectorRun<T extends KubeObject> {
     const change =
       type === 'DELETED'
         ? cache.delete(key)
-        : cache.set({ key, version, object: transform(event.object), bytes });
+        : cache.set({ key, version, object: transform(event.object), cost });
     if (change === undefined) return;
     observer.changed(change);
-    checkLimits(collection.limits, cache.size, cache.bytes);
+    checkLimits(collection.limits, cache.size, cache.cost);
   }
 
   #receiveInitial(
     event: Exclude<WatchEvent<T>, { type: 'ERROR' }>,
-    bytes: number,
     reading: WatchReading<T>,
   ): void {
     const { collection, transform } = this.#options;
     const pending = reading.pending as Map<string, Pending<T>>;
     if (event.type !== 'BOOKMARK') {
-      const { type, key, version } = event;
+      const { type, key, version, cost } = event;
       const known = pending.get(key)?.version;
       if (known !== undefined && compareVersions(version, known) <= 0) return;
-      reading.bytes += bytes;
-      checkLimits(collection.limits, pending.size, reading.bytes);
+      reading.cost = sumOf(reading.cost, cost);
+      checkLimits(collection.limits, pending.size, reading.cost);
       const entry =
-        type === 'DELETED' ? undefined : { key, version, object: transform(event.object), bytes };
+        type === 'DELETED' ? undefined : { key, version, object: transform(event.object), cost };
       pending.set(key, { version, entry });
       return;
     }
@@ -217,7 +223,7 @@ export class ReflectorRun<T extends KubeObject> {
 class WatchReading<T> {
   /** Undefined once the cache holds the collection. */
   pending: Map<string, Pending<T>> | undefined;
-  bytes = 0;
+  cost: ObjectCost = noCost;
 
   constructor(pending: Map<string, Pending<T>> | undefined) {
     this.pending = pending;

@@ -103,7 +103,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
       sinceMs: this.#sinceMs,
       isSynced: this.isSynced,
       objects: this.#cache.size,
-      bytes: this.#cache.bytes,
+      bytes: this.#cache.cost.bytes,
       version: this.#run?.version ?? '',
       lastEventMs: this.#lastEventMs,
       relists: Math.max(0, this.#lists - 1),

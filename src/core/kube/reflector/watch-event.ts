@@ -1,23 +1,17 @@
 // Parses objects and watch events of an API server into the types that the reflector works with.
 
 import { isRecord } from '../../json/is-record.ts';
-import { parseBoundedJson } from '../../json/strict-json.ts';
+import { parseCountedJson } from '../../json/strict-json.ts';
 import type { KubeObject } from '../kube-client.ts';
 import { isKubeObject } from '../kube-objects.ts';
+import type { CacheEntry, VersionedObject } from './object-cache.ts';
 import { isResourceVersion } from './resource-version.ts';
 
 /** Marks the bookmark after the initial events (`sendInitialEvents`). */
 const initialEventsEnd = 'k8s.io/initial-events-end';
 
-export interface VersionedObject<T> {
-  /** NAMESPACE/NAME, or NAME. */
-  readonly key: string;
-  readonly version: string;
-  readonly object: T;
-}
-
 export type WatchEvent<T> =
-  | (VersionedObject<T> & { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' })
+  | (CacheEntry<T> & { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' })
   | { readonly type: 'BOOKMARK'; readonly version: string; readonly isInitialEnd: boolean }
   | { readonly type: 'ERROR'; readonly code: number; readonly status: unknown };
 
@@ -43,7 +37,7 @@ export function parseWatchEvent<T extends KubeObject>(
   line: Buffer,
   maxValues: number,
 ): WatchEvent<T> {
-  const event = parsed(line, maxValues);
+  const { value: event, values } = parsed(line, maxValues);
   if (!isRecord(event)) throw new MalformedError('an event is no object');
   const { type, object } = event;
   switch (type) {
@@ -54,7 +48,7 @@ export function parseWatchEvent<T extends KubeObject>(
       if (versioned === undefined) {
         throw new MalformedError(`the object of an event ${type} has no name or resourceVersion`);
       }
-      return { type, ...versioned };
+      return { type, ...versioned, cost: { bytes: line.length, values } };
     }
     case 'BOOKMARK':
       return bookmarkOf(object);
@@ -79,9 +73,9 @@ function bookmarkOf(object: unknown): WatchEvent<never> {
   return { type: 'BOOKMARK', version, isInitialEnd };
 }
 
-function parsed(line: Buffer, maxValues: number): unknown {
+function parsed(line: Buffer, maxValues: number): ReturnType<typeof parseCountedJson> {
   try {
-    return parseBoundedJson(line, maxValues);
+    return parseCountedJson(line, maxValues);
   } catch {
     // The error of JSON.parse quotes the text, which may be a secret.
     throw new MalformedError('an event is not JSON, or has too many values');

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { KubeResponse } from '../kube-client.ts';
+import { ModelServer } from './test-model-server.ts';
+import { cached, reflect, stored } from './test-reflected-model.ts';
+
+const item = (name: string, more: object = {}): object => ({
+  metadata: { name, namespace: 'default', resourceVersion: '1', labels: {} },
+  ...more,
+});
+
+/** A page of a list that claims to have another one. */
+function page(items: readonly object[], next = 'more'): KubeResponse {
+  const list = {
+    apiVersion: 'v1',
+    kind: 'ConfigMapList',
+    metadata: { resourceVersion: '5', continue: next },
+    items,
+  };
+  return { status: 200, headers: {}, body: Buffer.from(JSON.stringify(list)) };
+}
+
+function lists(answer: (at: number) => KubeResponse, limits: object = {}) {
+  const server = new ModelServer();
+  let requests = 0;
+  server.request = async () => answer(requests++);
+  const reflected = reflect(server, { usesInitialEvents: false, limits });
+  return { ...reflected, requests: () => requests };
+}
+
+suite('a reflector of a hostile API server', () => {
+  test('stops to read an endless list of new objects', async () => {
+    const { clock, failures, reflector, requests } = lists((at) => page([item(`o-${at}`)]), {
+      maxObjects: 100,
+    });
+    await clock.advance(0);
+    assert.deepEqual([failures, requests()], [['over-limit'], 101]);
+    assert.equal(reflector.status().objects, 0);
+  });
+
+  test('stops to read an endless list that repeats one object', async () => {
+    const { clock, failures } = lists(() => page([item('same')]), { maxBytes: 10_000 });
+    await clock.advance(0);
+    assert.deepEqual(failures, ['over-limit']);
+  });
+
+  test('stops to read an endless list of empty pages', async () => {
+    const { clock, failures, requests } = lists(() => page([]), { maxBytes: Infinity });
+    await clock.advance(0);
+    assert.deepEqual([failures, requests()], [['over-limit'], 20_000]);
+  });
+
+  test('counts fields and items, which cost more memory than bytes', async () => {
+    const costly = item('costly', { data: Array.from({ length: 500 }, () => ({})) });
+    const { clock, failures } = lists(() => page([costly], ''), { maxValues: 1000 });
+    await clock.advance(0);
+    assert.deepEqual(failures, ['over-limit']);
+  });
+
+  test('counts them in initial events and in changes too', async () => {
+    const labels = Object.fromEntries(Array.from({ length: 300 }, (_, at) => [`k${at}`, 'v']));
+    const server = new ModelServer();
+    server.put('a', labels);
+    const limits = { maxValues: 700 };
+    const { clock, failures, reflector } = reflect(server, { limits });
+    await clock.advance(0);
+    assert.deepEqual([failures, reflector.isSynced], [[], true]);
+    // A changed object counts once.
+    server.put('a', labels);
+    server.put('a', labels);
+    await clock.advance(0);
+    assert.deepEqual(failures, []);
+    server.put('b', labels);
+    server.put('c', labels);
+    await clock.advance(0);
+    assert.deepEqual(failures, ['over-limit']);
+    const late = reflect(server, { limits });
+    await late.clock.advance(0);
+    assert.deepEqual([late.failures, late.reflector.isSynced], [['over-limit'], false]);
+  });
+
+  test('asks for smaller pages where a page has too many fields and items', async () => {
+    const server = new ModelServer();
+    for (const name of ['a', 'b']) server.put(name);
+    const real = server.request.bind(server);
+    const tooMany = Buffer.from(`[${'{},'.repeat(1_000_000)}{}]`);
+    server.request = async (request) => {
+      const answer = await real(request);
+      return request.query?.['limit'] === '500' ? { ...answer, body: tooMany } : answer;
+    };
+    const { clock, failures, reflector } = reflect(server, { usesInitialEvents: false });
+    await clock.advance(1000);
+    assert.deepEqual([failures, server.requests.at(-2)?.['limit']], [['too-large'], '125']);
+    assert.deepEqual(cached(reflector), stored(server));
+  });
+
+  test('ends a watch whose event does not end, and one that sends no whole event in time', async () => {
+    const server = new ModelServer();
+    server.put('a');
+    const { clock, failures, reflector } = reflect(server, {
+      limits: { maxPageBytes: 1000, silenceMs: 60_000 },
+    });
+    await clock.advance(0);
+    for (let at = 0; at < 20; at++) server.sendText('x'.repeat(100));
+    await clock.advance(5000);
+    assert.deepEqual(failures, ['too-large']);
+    for (let at = 0; at < 9; at++) {
+      server.sendText(at % 2 === 0 ? ' ' : '\n');
+      await clock.advance(10_000);
+    }
+    assert.ok(failures.length > 1, String(failures));
+    server.put('b');
+    await clock.advance(60_000);
+    assert.deepEqual(cached(reflector), stored(server));
+  });
+});
