@@ -191,6 +191,12 @@ const anonymous: Deviation = {
   ours: 'denied',
 };
 
+const longHeader: Deviation = {
+  modes: everywhere,
+  reason: 'a site reads no token header beyond 8 KiB in base64url',
+  ours: /invalid bearer token/,
+};
+
 export const texts: readonly Case[] = [
   about('garbage', () => `garbage-${Math.random()}`),
   about('two parts', () => 'a.b'),
@@ -198,6 +204,12 @@ export const texts: readonly Case[] = [
   about('three parts of garbage', () => 'a.b.c'),
   about('dots', () => '..'),
   about('huge garbage', () => 'x'.repeat(100_000)),
+  about(
+    'a long header',
+    (scene) =>
+      signToken({ key: rsa, claims: scene.claims(), header: { more: 'x'.repeat(8 * 1024) } }),
+    longHeader,
+  ),
   about('base64 of the other alphabet', (scene) =>
     withPart(scene.token(), 2, (part) => `+/${part.slice(2)}`),
   ),

@@ -246,6 +246,13 @@ suite('a token that is denied', () => {
     assert.equal(errorOf(long), 'invalid bearer token');
   });
 
+  test('has a header that is too long, which is not even decoded', () => {
+    const sent = (length: number) =>
+      signToken({ key: ec, claims, header: { more: 'x'.repeat(length) } });
+    assert.equal(errorOf(sent(8 * 1024)), 'invalid bearer token');
+    assert.equal(read(sent(5 * 1024)).type, 'signed');
+  });
+
   test('is blank, without a word', () => {
     for (const sent of [' ', '\n', ' \t', ` ${signToken({ key: ec, claims })}`])
       assert.equal(errorOf(sent), undefined);
