@@ -110,7 +110,9 @@ suite('an API server whose webhook token authenticator is the site', { skip }, (
         'system:authenticated',
       ],
     });
-    assert.match(extra?.['authentication.kubernetes.io/credential-id']?.[0] ?? '', /^JTI=/);
+    assert.match(extra?.['app1:authentication.kubernetes.io/credential-id']?.[0] ?? '', /^JTI=/);
+    const own = Object.keys(extra ?? {}).filter((key) => !key.startsWith('app1:'));
+    assert.deepEqual(own, []);
   });
 
   test('grants it what its name with the prefix has, and nothing of its own namesake', async () => {

@@ -227,7 +227,7 @@ export const clusterKind = defineKind({
             webhookAuthenticators: optional(
               s.list({
                 description:
-                  'Callers that use the answers to authenticate requests, such as an API server with --authentication-token-webhook-config-file. In answers about this cluster they get every username and group with the prefix, so that no cluster can grant rights in another. They may not ask about clusters that give them no prefix.',
+                  'Callers that use the answers to authenticate requests, such as an API server with --authentication-token-webhook-config-file. In answers about this cluster they get every username, uid, group and key of extra with the prefix, so that no cluster can grant rights in another. They may not ask about clusters that give them no prefix.',
                 listType: 'map',
                 keys: ['caller'],
                 maxItems: 64,

@@ -19,14 +19,14 @@ const accepted: Verdict = {
   expiresAtMs: 5,
 };
 
-test('a webhook authenticator gets the user, its UID and every group with the prefix', () => {
+test('a webhook authenticator gets the user, its UID, every group and every key of extra with the prefix', () => {
   assert.deepEqual(verdictFor('token:app2-apiserver', cluster, accepted), {
     ...accepted,
     user: {
       username: 'app1:system:serviceaccount:shop:web',
       uid: 'app1:u1',
       groups: ['app1:system:serviceaccounts', 'app1:system:authenticated', 'app1:system:masters'],
-      extra: { 'authentication.kubernetes.io/pod-name': ['p'] },
+      extra: { 'app1:authentication.kubernetes.io/pod-name': ['p'] },
     },
   });
 });

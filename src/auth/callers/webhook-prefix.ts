@@ -1,10 +1,10 @@
 // Prefixes for webhook authenticators. An API server that authenticates users by reviews of another cluster
-// must not take that cluster's users and groups for its own. Pure.
+// must not take that cluster's users, groups, Pods and Nodes for its own. Pure.
 
 import { clusterKind } from '../../api/kinds/cluster.ts';
 import { forbiddenObject } from '../../core/access/denial.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
-import type { Verdict } from '../review/verdict.ts';
+import type { ReviewedUser, Verdict } from '../review/verdict.ts';
 
 /** The webhook authenticators of all clusters, by the list of clusters, which is another one after each change. */
 const authenticators = new WeakMap<readonly ReviewedCluster[], ReadonlySet<string>>();
@@ -29,6 +29,21 @@ export function checkPrefix(
   );
 }
 
+/** Throws HANSA_FORBIDDEN for a webhook authenticator: version 1 answers with claims, which have no prefix. */
+export function refuseWebhookAuthenticator(
+  caller: string,
+  cluster: Pick<ReviewedCluster, 'name' | 'webhookPrefixes'>,
+  clusters: readonly ReviewedCluster[],
+): void {
+  checkPrefix(caller, cluster, clusters);
+  if (!cluster.webhookPrefixes.has(caller)) return;
+  throw forbiddenObject(
+    clusterKind.plural,
+    cluster.name,
+    `${caller} is a webhook authenticator, and POST /validate answers with names without the prefix; it must use the TokenReview endpoint`,
+  );
+}
+
 /** The verdict as this caller gets it: with the prefix of the cluster where it is a webhook authenticator. */
 export function verdictFor(
   caller: string,
@@ -47,9 +62,19 @@ export function verdictFor(
       // A cluster chooses its UIDs, so they must not equal those of another either.
       uid: uid === '' ? '' : `${prefix}${uid}`,
       groups: groups.map((group) => `${prefix}${group}`),
-      extra,
+      extra: withPrefix(extra, prefix),
     },
     audiences,
     expiresAtMs,
   };
+}
+
+/**
+ * The keys, because policies of the asking cluster read them: a Node or Pod of another cluster is none of its own,
+ * whatever its name.
+ */
+function withPrefix(extra: ReviewedUser['extra'], prefix: string): ReviewedUser['extra'] {
+  return Object.fromEntries(
+    Object.entries(extra).map(([key, values]) => [`${prefix}${key}`, values]),
+  );
 }

@@ -186,6 +186,18 @@ suite('POST /validate', () => {
     assert.equal((await validate(asked, { cluster: 'app9', token: asked.token })).status, 400);
   });
 
+  test('is refused to webhook authenticators, because claims have no prefix', async () => {
+    const asked = scene();
+    for (const cluster of ['app1', 'app2']) {
+      const body = JSON.stringify({ cluster, token: asked.token });
+      await assert.rejects(
+        asked.ask('', { path: '/validate', body, caller: tokenCaller('kube') }),
+        (error) => hasCode(error, 'HANSA_FORBIDDEN'),
+      );
+    }
+    assert.deepEqual(asked.reviewer.asked, []);
+  });
+
   test('answers 401 for what is no JWT', async () => {
     const asked = scene();
     for (const token of ['x', 'a.b.c', `${asked.token}.x`]) {

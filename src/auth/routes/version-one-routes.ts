@@ -13,6 +13,7 @@ import {
   route,
 } from '../../core/plane/route.ts';
 import { reviewsSubresource } from '../callers/token-reviewer-role.ts';
+import { refuseWebhookAuthenticator } from '../callers/webhook-prefix.ts';
 import type { ClusterDirectory } from '../clusters/reviewed-cluster.ts';
 import { denied, registered, type ReviewRouteParts, reviewed } from './token-review-routes.ts';
 
@@ -82,6 +83,7 @@ async function validate(parts: VersionOneParts, request: ApiRequest): Promise<Pl
     );
   try {
     const cluster = registered(parts, asked.cluster);
+    refuseWebhookAuthenticator(request.caller.user, cluster, parts.clusters.list());
     parts.limits.take(request.caller.user, cluster.name);
     const claims = claimsOf(asked.token);
     if (claims === undefined) return failure(401, 'invalid_token', 'The token is not a JWT.');
