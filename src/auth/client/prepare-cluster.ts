@@ -108,6 +108,7 @@ export async function publishedIssuer(client: KubeClient): Promise<string | unde
     method: 'GET',
     path: '/.well-known/openid-configuration',
     maxBytes: 256 * 1024,
+    isQuoted: true,
   });
   if (status !== 200) return undefined;
   try {

@@ -7,7 +7,7 @@ import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { KubeResponse } from '../../core/kube/kube-client.ts';
 
 /** Of one request: an operator waits. Answers about the site itself and discovery documents are small. */
-export const askLimits = { timeoutMs: 5_000, maxBytes: 256 * 1024 } as const;
+export const askLimits = { timeoutMs: 5_000, maxBytes: 256 * 1024, isQuoted: true } as const;
 
 /** The command that shows the spec. */
 export const manifestOf = ({ metadata }: Cluster): string =>

@@ -162,6 +162,7 @@ export class Forwarder {
         body: reviewOf(question),
         // A TokenReview stores nothing.
         resendable: true,
+        isQuoted: true,
         timeoutMs,
         maxBytes: answerBytes + 8 * lengthOf(question),
       });

@@ -139,8 +139,8 @@ function readable(error: string, token: string): string {
     .toWellFormed()
     // oxlint-disable-next-line no-control-regex -- they are removed
     .replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '')
-    .replaceAll(token, '[token]');
-  // The question may have white space around the token.
+    .replaceAll(token.trim(), '[token]');
+  // The question may have white space inside the token.
   return hideTokens(text).slice(0, mostErrorCharacters);
 }
 

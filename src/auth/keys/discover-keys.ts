@@ -147,6 +147,7 @@ async function askAPIServer(
       timeoutMs: leftUntil(endsAtMs, clock),
       maxBytes,
       signal,
+      isQuoted: true,
     });
     checkAPIServerStatus(status, path);
     checkStatus(status, headers['location'], 'The API server');

@@ -6,6 +6,7 @@ import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import { GatheredBytes } from '../memory/gathered-bytes.ts';
 import type { ConnectionPool, Waiter } from './connection-pool.ts';
+import { hideSecret } from './hide-tokens.ts';
 import { HttpSyntaxError, type ResponseHead } from './http-response.ts';
 import type { KubeRequest, KubeResponse } from './kube-client.ts';
 import { printableText, unreachable, unreachableBy } from './kube-errors.ts';
@@ -22,6 +23,8 @@ export interface CallOptions {
   /** Host and port of the server, for messages. */
   readonly where: string;
   readonly clock: Clock;
+  /** The bearer token in `bytes`, which no error may repeat. */
+  readonly secret: string | undefined;
 }
 
 /** Resolves with the whole response. */
@@ -75,7 +78,9 @@ abstract class Call implements Waiter, Exchange {
   onHead(head: ResponseHead): void {
     if (this.#isOver) return;
     if (head.status >= 300 && head.status < 400) {
-      this.fail(unreachable(this.options.where, 'protocol', redirectText(head)));
+      this.fail(
+        unreachable(this.options.where, 'protocol', redirectText(head, this.options.secret)),
+      );
     } else this.onResponse(head);
   }
 
@@ -221,7 +226,7 @@ class StreamCall extends Call {
   }
 }
 
-function redirectText({ status, headers }: ResponseHead): string {
-  const target = printableText(headers['location'] ?? '', 256);
+function redirectText({ status, headers }: ResponseHead, secret = ''): string {
+  const target = printableText(hideSecret(headers['location'] ?? '', secret), 256);
   return `it answered ${status} and redirects to ${JSON.stringify(target)}, which is not followed. Use the URL of the API server itself`;
 }

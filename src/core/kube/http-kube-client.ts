@@ -6,6 +6,7 @@ import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import { type BegunStream, callForResponse, callForStream } from './call.ts';
 import { ConnectionPool } from './connection-pool.ts';
+import { hideSecretIn } from './hide-tokens.ts';
 import type {
   KubeCredential,
   KubeCredentialSource,
@@ -66,9 +67,11 @@ export class HttpKubeClient extends KubeVerbs {
     const credential = source instanceof Promise ? await source : source;
     const bytes = this.#bytesOf(request, credential);
     const pool = this.#poolFor(credential);
-    const response = await callForResponse({ request, bytes, pool, where: this.where, clock });
+    const secret = secretOf(credential);
+    const { where } = this;
+    const response = await callForResponse({ request, bytes, pool, where, clock, secret });
     if (response.status === 401) credentials.refused?.(credential);
-    return response;
+    return secret === undefined ? response : withoutSecret(request, response, secret);
   }
 
   async stream(request: KubeRequest): Promise<KubeStream> {
@@ -88,7 +91,8 @@ export class HttpKubeClient extends KubeVerbs {
     this.#streams++;
     let begun: BegunStream;
     try {
-      begun = await callForStream({ request, bytes, pool, where: this.where, clock });
+      const secret = secretOf(credential);
+      begun = await callForStream({ request, bytes, pool, where: this.where, clock, secret });
     } catch (error) {
       this.#streams--;
       throw error;
@@ -201,6 +205,20 @@ export class HttpKubeClient extends KubeVerbs {
     this.#authorization = `authorization: Bearer ${token}\r\n`;
     return this.#authorization;
   }
+}
+
+function secretOf(credential: KubeCredential): string | undefined {
+  return credential.type === 'token' ? credential.token : undefined;
+}
+
+function withoutSecret(request: KubeRequest, response: KubeResponse, secret: string): KubeResponse {
+  const { status, headers, body } = response;
+  if (status < 300 && request.isQuoted !== true) return response;
+  const hidden = hideSecretIn(body, secret);
+  if (hidden === body) return response;
+  // A request about the credential itself, such as its TokenReview, which the response must echo.
+  const isAbout = status < 300 && JSON.stringify(request.body ?? null).includes(secret);
+  return isAbout ? response : { status, headers, body: hidden };
 }
 
 /** They frame the request or name its sender. */

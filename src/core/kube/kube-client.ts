@@ -49,6 +49,11 @@ export interface KubeRequest {
    * GET only. True for a POST that stores nothing, such as a TokenReview.
    */
   readonly resendable?: boolean | undefined;
+  /**
+   * Whether texts of a successful response are shown, logged or stored. The client then hides its credential in
+   * the body, because a server or proxy may repeat it. In failures it always does.
+   */
+  readonly isQuoted?: boolean | undefined;
 }
 
 export interface KubeResponse {
