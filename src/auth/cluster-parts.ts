@@ -13,6 +13,7 @@ import { KeyFetchCounter, observeClusters } from './clusters/cluster-metrics.ts'
 import { accompanyLocal, localClusterName, localExpectation } from './clusters/local-cluster.ts';
 import { clusterController } from './controllers/cluster-controller.ts';
 import { keyController } from './controllers/key-controller.ts';
+import { useExpectation } from './credentials/credential-use.ts';
 import { KeyCache } from './keys/key-cache.ts';
 import { hostOfCluster } from './routes/cluster-hosts.ts';
 import { type AuthSettings, siteAudience } from './settings.ts';
@@ -60,6 +61,7 @@ export function clusterParts(
         .filter((other) => other.name !== name && other.webhookPrefixes.get(caller) === prefix)
         .map((other) => other.name),
     all: () => kindReader(clusterKind).list(store),
+    use: () => useExpectation(store),
   };
   return {
     clusters,

@@ -34,7 +34,9 @@ export function credentialParts(context: PlaneContext, settings: AuthSettings): 
     connect: clusterConnector(credentials, clock),
     routes: credentialRoutes({ ...context, stored }),
     accompany: (kind, next, live) =>
-      kind.kind === clusterKind.kind ? accompanyCluster(next?.metadata, live?.metadata) : undefined,
+      kind.kind === clusterKind.kind
+        ? accompanyCluster(next as Cluster | undefined, live as Cluster | undefined)
+        : undefined,
     controllers: (clientOf) => [
       credentialController({ ...context, credentials, clientOf }),
       publishedCaController({

@@ -20,6 +20,7 @@ const parts: AdmissionParts = {
   }),
   othersWithPrefix: () => [],
   all: () => [],
+  use: () => ({ collection: 'auth.credential-use', name: 'last', at: 'absent' }),
 };
 
 interface Options {

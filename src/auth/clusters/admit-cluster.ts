@@ -6,6 +6,7 @@ import { group, type Resource } from '../../api/object.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { pemCertificates } from '../../core/identity/tls/web-transport.ts';
 import type { Expectation } from '../../core/store/store.ts';
+import { changesUse } from '../credentials/credential-use.ts';
 import { findReusedCredential } from '../credentials/find-reused-credential.ts';
 import { hostOfCluster } from '../routes/cluster-hosts.ts';
 import { discoveryURL, modeOf, reusesAnswers } from './compile-cluster.ts';
@@ -25,6 +26,8 @@ export interface AdmissionParts {
   readonly othersWithPrefix: (name: string, caller: string, prefix: string) => readonly string[];
   /** Registered clusters. */
   readonly all: () => readonly Cluster[];
+  /** That no other Cluster began to use a credential before the commit. */
+  readonly use: () => Expectation;
 }
 
 /** RFC 1035 §2.3.4, without the root. */
@@ -76,12 +79,13 @@ export function admitCluster(
     );
   }
   for (const text of warningsOf(name, spec, parts)) warn(text);
-  if (!spec.local) return [];
+  const expected = changesUse({ spec }, before && { spec: before }) ? [parts.use()] : [];
+  if (!spec.local) return expected;
   const { name: other, expectation } = parts.local();
   if (other !== undefined && other !== name) {
     refuse('spec.local', `${other} is the local cluster; set local to false there first`);
   }
-  return [expectation];
+  return [...expected, expectation];
 }
 
 type Refuse = (field: string, why: string) => never;

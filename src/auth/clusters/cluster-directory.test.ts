@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { hasCode } from '../../core/errors/error.ts';
-import { clusterSite } from './test-clusters.ts';
+import { clusterSite, specOf } from './test-clusters.ts';
 
 const issuer = 'https://issuer.example';
 const apiServer = 'https://app1.example:6443';
@@ -171,5 +171,39 @@ describe('the local cluster', () => {
     await create('app1', { issuer, local: true });
     await change('app1', (spec) => ({ ...spec, apiAudiences: ['a'] }));
     assert.equal(directory.local()?.name, 'app1');
+  });
+});
+
+describe('a credential of one API server', () => {
+  const jwtSVID = { audience: 'app1' };
+
+  test('is used by one of two Clusters that are created at the same time', async () => {
+    const { create, directory } = await clusterSite();
+    const created = await Promise.allSettled(
+      ['app1', 'evil'].map((name) =>
+        create(name, { issuer, apiServer: `https://${name}.example`, credential: { jwtSVID } }),
+      ),
+    );
+    const refused = created.filter((one) => one.status === 'rejected');
+    assert.equal(refused.length, 1);
+    assert.match(String(refused[0]?.reason), /jwtSVID\.audience.* for another API server/);
+    assert.equal(directory.list().length, 1);
+  });
+
+  test('is used by one of two Clusters that change at the same time', async () => {
+    const { create, change, directory } = await clusterSite();
+    for (const name of ['app1', 'evil']) {
+      await create(name, { issuer, apiServer: `https://${name}.example` });
+    }
+    const changed = await Promise.allSettled(
+      ['app1', 'evil'].map((name) =>
+        change(name, (spec) => ({
+          ...spec,
+          credential: specOf({ issuer, credential: { jwtSVID } }).credential ?? assert.fail(),
+        })),
+      ),
+    );
+    assert.equal(changed.filter((one) => one.status === 'rejected').length, 1);
+    assert.equal(directory.list().filter(({ generation }) => generation === 2).length, 1);
   });
 });

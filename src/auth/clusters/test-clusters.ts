@@ -12,9 +12,11 @@ import type { Transport, TransportResponse } from '../../core/identity/tls/trans
 import type { KubeClient, KubeRequest, KubeResponse } from '../../core/kube/kube-client.ts';
 import type { Expectation } from '../../core/store/store.ts';
 import { openStore } from '../../core/store/open.ts';
+import { kindReader } from '../../core/store/reader.ts';
 import { auditWrites } from '../../server/audit/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
+import { accompanyUse, useExpectation } from '../credentials/credential-use.ts';
 import { admitCluster } from './admit-cluster.ts';
 import { StoredClusters } from './cluster-directory.ts';
 import { accompanyLocal, localClusterName, localExpectation } from './local-cluster.ts';
@@ -138,8 +140,11 @@ export async function clusterSite() {
     clock,
     random,
     admit: (_caller, kind, next, live, warn) => admit(kind, next, live, warn),
-    accompany: (_kind, next, live) =>
-      accompanyLocal(store, next as unknown as Cluster, live as unknown as Cluster),
+    accompany: (_kind, ...change) => {
+      const [next, live] = change as unknown as [Cluster | undefined, Cluster | undefined];
+      const { put = [], ...local } = accompanyLocal(store, next, live) ?? {};
+      return { ...local, put: [...put, ...(accompanyUse(next, live)?.put ?? [])] };
+    },
     auditRow: auditWrites({ record: () => ({ encode: () => Buffer.from('{}') }) }),
   });
   const admit = (
@@ -158,7 +163,8 @@ export async function clusterSite() {
             siteAudience: 'hansa://lubeck.example',
             local: () => ({ name: localClusterName(store), expectation: localExpectation(store) }),
             othersWithPrefix: () => [],
-            all: () => [],
+            all: () => kindReader(clusterKind).list(store),
+            use: () => useExpectation(store),
           },
           (text) => {
             warnings.push(text);

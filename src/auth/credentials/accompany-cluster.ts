@@ -1,17 +1,21 @@
-// The records that go with a Cluster: deleting it deletes its stored credential in the same commit.
+// The records that go with a Cluster: deleting it deletes its stored credential in the same commit, and a
+// change of its credential source is recorded.
 
-import type { ObjectMeta } from '../../api/object.ts';
+import type { Cluster } from '../../api/kinds/cluster.ts';
 import { recordOf } from '../../core/kube/credentials/stored-credentials.ts';
 import type { Accompaniment } from '../../core/plane/plane.ts';
+import { accompanyUse } from './credential-use.ts';
 
-type Named = Pick<ObjectMeta, 'name' | 'deletionTimestamp'>;
+type Written = Pick<Cluster, 'metadata' | 'spec'>;
 
 /** An object that waits for finalizers loses its credential when it is marked. */
 export function accompanyCluster(
-  next: Named | undefined,
-  live: Named | undefined,
+  next: Written | undefined,
+  live: Written | undefined,
 ): Accompaniment | undefined {
-  if (live === undefined || live.deletionTimestamp !== undefined) return undefined;
-  if (next !== undefined && next.deletionTimestamp === undefined) return undefined;
-  return { delete: [recordOf(live.name)], meaning: 'its stored credential is deleted with it' };
+  const isLive = live !== undefined && live.metadata.deletionTimestamp === undefined;
+  const isKept = next !== undefined && next.metadata.deletionTimestamp === undefined;
+  if (!isLive || isKept) return accompanyUse(next, live);
+  const { name } = live.metadata;
+  return { delete: [recordOf(name)], meaning: 'its stored credential is deleted with it' };
 }

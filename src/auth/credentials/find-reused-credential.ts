@@ -40,6 +40,14 @@ export function findReusedCredential(
   return undefined;
 }
 
+/** Names the credentials and where they are sent, to compare; undefined where two Clusters cannot share one. */
+export function credentialUse(spec: Cluster['spec']): string | undefined {
+  const destination = destinationOf(spec);
+  const own = credentialsIn(spec);
+  if (destination === undefined || own.length === 0) return undefined;
+  return JSON.stringify([destination, own]);
+}
+
 /** Without the Cluster itself. */
 function destinationOf(spec: Cluster['spec']): CredentialBinding | undefined {
   return bindingOf({ metadata: { name: '', uid: '' }, spec });

@@ -122,9 +122,7 @@ export async function credentialSite(t: TestContext) {
     random,
     admit: () => [],
     accompany: (kind, next, live) =>
-      kind === (clusterKind as Kind)
-        ? accompanyCluster(next?.metadata as never, live?.metadata as never)
-        : undefined,
+      kind === (clusterKind as Kind) ? accompanyCluster(next as never, live as never) : undefined,
     auditRow: auditWrites({ record }),
   });
   const resources = <R extends Resource>(kind: Kind) =>
