@@ -11,7 +11,7 @@ import { convertClusters } from './convert-clusters.ts';
 import { clusterCheck } from './doctor/cluster.ts';
 import { clustersCheck } from './doctor/clusters.ts';
 import { authErrors } from './errors.ts';
-import { baseDomains } from './routes/cluster-hosts.ts';
+import { reservedDomains } from './routes/cluster-hosts.ts';
 import { type AuthSettings, authSettings } from './settings.ts';
 import { authStatus } from './status.ts';
 
@@ -33,7 +33,7 @@ export const authPlane: Plane<AuthSettings> = {
     },
   },
   presets: { roles: [tokenReviewerRole], bindings: [localProgramsBinding] },
-  reservedDomains: ({ baseDomain }) => baseDomains(baseDomain),
+  reservedDomains: ({ baseDomain }) => reservedDomains(baseDomain),
   start: async (context, settings) => {
     const { startAuth } = await import('./start.ts');
     return startAuth(context, settings);

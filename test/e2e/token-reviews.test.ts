@@ -357,7 +357,12 @@ suite('certificates of host names', () => {
   });
 
   test('cannot be obtained by a workload', async () => {
-    for (const dnsName of [`api.app1.${base}`, 'api.new.kube-fed.svc', `*.app1.${base}`]) {
+    for (const dnsName of [
+      `api.app1.${base}`,
+      'api.new.kube-fed.svc',
+      'api.app1.kube-fed',
+      `*.app1.${base}`,
+    ]) {
       const { code, stderr } = await hansa(['apply', '-f', '-', '--data-dir', dataDir], {
         stdin: JSON.stringify({
           apiVersion: 'hansa.dev/v1alpha1',

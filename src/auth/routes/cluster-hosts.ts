@@ -15,12 +15,23 @@ export type HostMeaning =
   /** Not below the base domain. */
   | 'elsewhere';
 
-/** The base domain and its short form. Every DNS name at or below one of them is reserved for the site. */
+/** The base domain and its short form. */
 export function baseDomains(baseDomain: string): readonly string[] {
   const short = baseDomain.endsWith(clusterDomain)
     ? baseDomain.slice(0, -clusterDomain.length)
     : '';
   return short === '' ? [baseDomain] : [baseDomain, short];
+}
+
+/**
+ * The domains that are reserved for the site, with everything below them. `api.app1.kube-fed` is among them: Pods
+ * resolve it to the endpoint too, though the site has no certificate for it.
+ */
+export function reservedDomains(baseDomain: string): readonly string[] {
+  const bases = baseDomains(baseDomain);
+  const [, short = ''] = bases;
+  const shortest = short.endsWith('.svc') ? short.slice(0, -'.svc'.length) : '';
+  return shortest === '' ? bases : [...bases, shortest];
 }
 
 /** The host name of a cluster's endpoint; of the local cluster where `cluster` is undefined. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { hasCode } from '../../core/errors/error.ts';
+import { reservedDomains } from './cluster-hosts.ts';
 import { ClusterOfRequest, hostWithoutPort } from './cluster-of-request.ts';
 
 const baseDomain = 'kube-fed.svc.cluster.local';
@@ -185,4 +186,15 @@ test('a host without its port is in lower case and has no trailing dot', () => {
   assert.equal(hostWithoutPort('[FD00::1]:80'), 'fd00::1');
   for (const bad of ['[fd00::1', '[1.2.3.4]', '[::1]x', 'a:b', '-a', 'a..b'])
     assert.equal(hostWithoutPort(bad), undefined);
+});
+
+test('the base domain and its short forms are reserved, without the domains above them', () => {
+  assert.deepEqual(reservedDomains('kube-fed.svc.cluster.local'), [
+    'kube-fed.svc.cluster.local',
+    'kube-fed.svc',
+    'kube-fed',
+  ]);
+  assert.deepEqual(reservedDomains('reviews.example'), ['reviews.example']);
+  assert.deepEqual(reservedDomains('a.cluster.local'), ['a.cluster.local', 'a']);
+  assert.deepEqual(reservedDomains('svc.cluster.local'), ['svc.cluster.local', 'svc']);
 });

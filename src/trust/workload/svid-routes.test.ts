@@ -1,6 +1,7 @@
 // The routes behind `hansa svid mint --audience` and `hansa svid validate`.
 
 import assert from 'node:assert/strict';
+import { createPublicKey, X509Certificate } from 'node:crypto';
 import { suite, type TestContext, test } from 'node:test';
 import { adminsGroup, type Caller } from '../../core/access/identity.ts';
 import { hasCode, type ErrorCode } from '../../core/errors/error.ts';
@@ -9,6 +10,7 @@ import { generateP256, PublicKey } from '../../core/identity/x509/keys.ts';
 import { systemRandom } from '../../core/clock/system.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { callRoute } from '../../core/plane/test-request.ts';
+import type { MintedSvid } from './svids/mint.ts';
 import type { MintedJwtSvid } from './svids/mint-jwt.ts';
 import { startTestSite, type TestWorkloadSite } from './test-workload-site.ts';
 import type { Verdict } from './svids/validate-svid.ts';
@@ -46,6 +48,18 @@ const failsWith = (code: ErrorCode) => (error: unknown) => {
 };
 
 const spiffeID = 'spiffe://lubeck.example/batch';
+
+test('a minted X.509-SVID has no DNS names, and a request for some is refused', async (t) => {
+  const started = await site(t);
+  const pair = await generateP256(systemRandom);
+  const publicKey = createPublicKey(pair).export({ format: 'pem', type: 'spki' });
+  const asked = { spiffeID, publicKey };
+  const minted = await post<MintedSvid>(started, '/hansa/v1/svids', asked);
+  const leaf = new X509Certificate(minted.certificate);
+  assert.equal(leaf.subjectAltName, `URI:${spiffeID}`);
+  const body = { ...asked, dnsNames: ['api.app1.kube-fed.svc'] };
+  await assert.rejects(post(started, '/hansa/v1/svids', body), failsWith('HANSA_BAD_REQUEST'));
+});
 
 suite('minting a JWT-SVID', () => {
   test('gives the owner a token for the audience and the time that he names', async (t) => {

@@ -56,6 +56,16 @@ suite('signing for an agent', () => {
     assert.ok(createPublicKey(key).equals(leaf.publicKey));
   });
 
+  test('gives no name below a reserved domain, though the entry had it before', async (t) => {
+    const site = await signingSite(t, { siteNames: ['.kube-fed.svc', '.kube-fed'] });
+    const taken = ['api.app1.kube-fed.svc', 'kube-fed.svc', '*.app1.kube-fed', 'api.kube-fed'];
+    await putEntry(site.store, 'web', { ...onCrane, dnsNames: [...taken, 'web.lubeck.example'] });
+    const key = await newKey();
+    const { x509 } = await site.sign(crane, requestOf([{ entry: 'uid-web', key }]), exporter);
+    const leaf = Certificate.parse(Buffer.from(x509[0]?.chain[0] as Uint8Array));
+    assert.deepEqual(leaf.extensions.subjectAlternativeName?.dnsNames, ['web.lubeck.example']);
+  });
+
   test('gives a JWT-SVID for the audience, with the lifetime of the entry', async (t) => {
     const site = await signingSite(t, { jwtIssuer: 'https://lubeck.example' });
     await putEntry(site.store, 'web', onCrane);
