@@ -166,10 +166,11 @@ export async function readBody(exchange: Exchange, limit: number): Promise<Buffe
 
 /**
  * The body of a request over HTTP/1.1 that has arrived completely; undefined where it has not. Call it once.
- * Throws HANSA_TOO_LARGE.
+ * Throws HANSA_TOO_LARGE, and HANSA_BAD_REQUEST where the client has gone.
  */
 export function takeBody({ request }: Exchange, limit: number): Buffer | undefined {
   if (request.httpVersionMajor !== 1 || !request.complete) return undefined;
+  if (request.destroyed) throw endedEarly();
   if (request.readableLength > limit) throw tooLarge(limit);
   return (request.read() as Buffer | null) ?? noContent;
 }
@@ -188,7 +189,8 @@ function collect(exchange: Exchange, limit: number): Promise<Buffer> {
   const { request } = exchange;
   return new Promise((resolve, reject) => {
     refuseLongBody(exchange, limit);
-    if (request.destroyed && !request.complete) throw endedEarly();
+    // Also a complete body is gone then, and no event follows.
+    if (request.destroyed) throw endedEarly();
     let late: Timer | undefined;
     let isOver = false;
     const end = (): void => {
