@@ -114,6 +114,13 @@ suite('a route whose body the site reads', () => {
   const statusesIn = (text: string) =>
     [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
 
+  test('keeps the connection where it refuses a request that came with its body', async () => {
+    scene.reset();
+    const text = await scene.converse([whole('', 'ok', 'forbidden'), whole(last)]);
+    assert.deepEqual(statusesIn(text), [403, 200]);
+    assert.deepEqual(scene.denials, ['HANSA_FORBIDDEN']);
+  });
+
   test('ends the connection where it refuses a request before its body', async () => {
     scene.reset();
     const head = whole('', 'x'.repeat(50), 'forbidden').slice(0, -50);

@@ -43,6 +43,8 @@ interface Served {
   readonly startedAt: number;
   /** Whose place in the room the request holds. */
   user: string | undefined;
+  /** Why the caller may not ask. */
+  refusal: Error | undefined;
 }
 
 /** One to a listener. */
@@ -62,7 +64,15 @@ export class BodyRequests {
     method: string,
     startedAt: number,
   ): void {
-    const served: Served = { exchange, route, limit, method, startedAt, user: undefined };
+    const served: Served = {
+      exchange,
+      route,
+      limit,
+      method,
+      startedAt,
+      user: undefined,
+      refusal: undefined,
+    };
     try {
       const isIn = identified(exchange, this.#parts.room, this.#parts.strangers);
       if (isIn === true) this.#admit(served);
@@ -80,7 +90,18 @@ export class BodyRequests {
     }
   }
 
+  /** The parser reads the body after the headers, in the same turn. So a refusal that waits for it keeps the connection. */
   #admit(served: Served): void {
+    try {
+      this.#check(served);
+    } catch (error) {
+      served.refusal = toHansaError(error);
+    }
+    this.#arriving.push(served);
+    if (this.#arriving.length === 1) setImmediate(this.#readBodies);
+  }
+
+  #check(served: Served): void {
     const { exchange, route, limit } = served;
     refuseImpersonation(exchange);
     const { caller } = exchange;
@@ -89,9 +110,6 @@ export class BodyRequests {
     if (route.rowless !== true) this.#parts.mayRecord?.(caller);
     route.check(caller, exchange);
     refuseLongBody(exchange, limit);
-    // The parser reads the body after the headers, in the same turn.
-    this.#arriving.push(served);
-    if (this.#arriving.length === 1) setImmediate(this.#readBodies);
   }
 
   readonly #readBodies = (): void => {
@@ -111,8 +129,9 @@ export class BodyRequests {
   };
 
   #readBody(served: Served): void {
-    const { exchange, limit } = served;
+    const { exchange, limit, refusal } = served;
     try {
+      if (refusal !== undefined) throw refusal;
       const body = takeBody(exchange, limit);
       if (body === undefined) {
         void this.#awaitBody(served);
@@ -178,8 +197,10 @@ export class BodyRequests {
     this.#end(served);
   }
 
-  #end({ exchange, method, startedAt, user }: Served): void {
+  #end(served: Served): void {
+    const { exchange, method, startedAt, user } = served;
     const { room, unread, answered } = this.#parts;
+    served.user = undefined;
     if (user !== undefined) unread.hold(exchange.response, () => room.give(user));
     answered(exchange.response, method, startedAt);
   }
