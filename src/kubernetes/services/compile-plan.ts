@@ -1,0 +1,151 @@
+// Decides for one federated Service and one target cluster which members its copy there leads to, and
+// what every member is told. All supervisors come to the same plan from the same objects.
+
+import type { MemberSettings } from '../members/member.ts';
+import type { FederatedRef } from './federated-name.ts';
+import {
+  type AgreedPort,
+  agreePorts,
+  byAge,
+  type PortConflict,
+  type PortMapping,
+} from './agree-ports.ts';
+import { keyOfMember, type MemberService } from './member-service.ts';
+import type { Fate } from './unreachable.ts';
+
+export interface MemberInput {
+  readonly service: MemberService;
+  readonly fate: Fate['fate'];
+  readonly settings: Pick<MemberSettings, 'routable' | 'endpointPrefixes'>;
+  /** Whether it has a ready endpoint in its own cluster. */
+  readonly isReady: boolean;
+  /** One of its addresses that other members do not get, where there is one. */
+  readonly refusedAddress?: string | undefined;
+}
+
+export interface Participant {
+  readonly service: MemberService;
+  readonly ports: readonly PortMapping[];
+  readonly isDraining: boolean;
+  /** In its own cluster its pods are used, whatever its type is. */
+  readonly isLocal: boolean;
+}
+
+/** For the condition of a member Service. */
+export interface Outcome {
+  readonly status: 'True' | 'False';
+  readonly reason: string;
+  readonly message: string;
+}
+
+export interface Plan {
+  readonly ref: FederatedRef;
+  readonly target: string;
+  /** Empty if there is no member: then there is no copy. */
+  readonly ports: readonly AgreedPort[];
+  readonly participants: ReadonlyMap<string, Participant>;
+  /** By member, for all of them. */
+  readonly outcomes: ReadonlyMap<string, Outcome>;
+}
+
+export function compilePlan(
+  ref: FederatedRef,
+  target: string,
+  inputs: readonly MemberInput[],
+): Plan {
+  const present = inputs.filter(({ fate }) => fate !== 'remove');
+  const voters = present.filter(({ service: { exposure } }) => !isExternalName(exposure));
+  const { ports, mappings, conflicts } = agreePorts(voters.map(({ service }) => service));
+  const isLocal = ({ service }: MemberInput): boolean => service.clusterID === target;
+  const ready = voters.filter(
+    (input) => isLocal(input) && input.isReady && mappings.has(keyOfMember(input.service)),
+  );
+  const chosen =
+    ready.length > 0
+      ? ready
+      : voters.filter((input) => !isLocal(input) && obstacle(input) === undefined);
+  return {
+    ref,
+    target,
+    ports,
+    participants: new Map(
+      chosen.flatMap((input) => {
+        const { service, fate } = input;
+        const key = keyOfMember(service);
+        const own = mappings.get(key);
+        if (own === undefined) return [];
+        const participant = {
+          service,
+          ports: own,
+          isDraining: fate === 'drain',
+          isLocal: isLocal(input),
+        };
+        return [[key, participant] as const];
+      }),
+    ),
+    outcomes: new Map(
+      inputs
+        .toSorted((a, b) => byAge(a.service, b.service))
+        .map((input) => {
+          const key = keyOfMember(input.service);
+          return [key, outcomeOf(input, mappings.get(key) ?? [], conflicts.get(key) ?? [])];
+        }),
+    ),
+  };
+}
+
+const isExternalName = (exposure: MemberService['exposure']): boolean =>
+  exposure.by === 'nothing' && exposure.reason === 'ExternalName';
+
+/** Why other clusters cannot use it at all. */
+function obstacle({ service, settings }: MemberInput): Outcome | undefined {
+  const { exposure, clusterID } = service;
+  const no = (reason: string, message: string): Outcome => ({ status: 'False', reason, message });
+  if (exposure.by === 'nothing') {
+    return exposure.reason === 'ExternalName'
+      ? no('ExternalName', 'Services of type ExternalName have no endpoints and are left out.')
+      : no('NoLoadBalancer', 'The load balancer has no address yet. The cloud provider sets it.');
+  }
+  if (exposure.by === 'pods' && !settings.routable) {
+    return no(
+      'NotRoutable',
+      `Other clusters do not reach the pods of ${clusterID}. Set routable for it in Federation if they do, or use external IPs, a node port or a load balancer.`,
+    );
+  }
+  if ((settings.endpointPrefixes ?? []).length === 0) {
+    return no(
+      'NoEndpointPrefixes',
+      `Federation has no endpointPrefixes for ${clusterID}, so other clusters get none of its addresses. Add the ranges of its endpoints.`,
+    );
+  }
+  return undefined;
+}
+
+function outcomeOf(
+  input: MemberInput,
+  mappings: readonly PortMapping[],
+  conflicts: readonly PortConflict[],
+): Outcome {
+  const blocked = obstacle(input);
+  if (blocked !== undefined) return blocked;
+  const clash = conflicts.map(conflictText).join(' ');
+  if (mappings.length === 0 && conflicts.length > 0) {
+    return { status: 'False', reason: 'PortConflict', message: clash };
+  }
+  if (mappings.length === 0) {
+    return { status: 'False', reason: 'NoPorts', message: 'It has no ports. Add one.' };
+  }
+  if (conflicts.length > 0) return { status: 'True', reason: 'PortConflict', message: clash };
+  const { refusedAddress } = input;
+  if (refusedAddress !== undefined) {
+    const message = `Addresses outside the endpointPrefixes of its cluster are left out, such as ${refusedAddress}. Add their range to Federation if they belong to the cluster.`;
+    return { status: 'True', reason: 'AddressesLeftOut', message };
+  }
+  return { status: 'True', reason: 'Federated', message: 'Other clusters reach it.' };
+}
+
+function conflictText({ port, winner, agreed }: PortConflict): string {
+  const own = `${port.port}/${port.protocol}`;
+  const name = port.name === '' ? 'without a name' : JSON.stringify(port.name);
+  return `The port ${name} is ${own} here and ${agreed.port}/${agreed.protocol} in ${winner}, which is older. It is left out.`;
+}

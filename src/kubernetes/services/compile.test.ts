@@ -1,0 +1,292 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { copyAnnotation, epochAnnotation, managedByLabel, manager, originKey } from '../names.ts';
+import type { Endpoint, EndpointSlice } from '../objects.ts';
+import { compileCopy, hasSelector, isCopy, isSameCopy } from './compile-copy.ts';
+import { compilePlan, type MemberInput } from './compile-plan.ts';
+import { compileAddressSlices, compilePodSlices, isSameSlice } from './compile-slices.ts';
+import { keyOfMember } from './member-service.ts';
+import { httpPort, memberService } from './test-member-services.ts';
+import { UsableAddresses } from './usable-address.ts';
+
+const ref = { scope: 'global', namespace: 'hansa-system', name: 'shop' } as const;
+const days = (day: number): string => `2026-01-0${day}T00:00:00Z`;
+
+const input = (clusterID: string, over: Partial<MemberInput> = {}): MemberInput => ({
+  service: memberService(clusterID, days(1)),
+  fate: 'use',
+  settings: { routable: true, endpointPrefixes: ['10.0.0.0/8', 'fd00::/8'] },
+  isReady: true,
+  ...over,
+});
+
+const takesPart = (target: string, inputs: readonly MemberInput[]): string[] =>
+  [...compilePlan(ref, target, inputs).participants.values()].map(
+    ({ service }) => service.clusterID,
+  );
+
+const reasons = (inputs: readonly MemberInput[]): unknown[] =>
+  [...compilePlan(ref, 'x', inputs).outcomes.values()].map(({ status, reason }) => [
+    status,
+    reason,
+  ]);
+
+describe('the plan of a copy', () => {
+  test('leads to the local member alone while that is ready, and to all others otherwise', () => {
+    const all = [input('a'), input('b'), input('c')];
+    assert.deepEqual(takesPart('a', all), ['a']);
+    assert.deepEqual(takesPart('z', all), ['a', 'b', 'c']);
+    assert.deepEqual(takesPart('a', [input('a', { isReady: false }), ...all.slice(1)]), ['b', 'c']);
+  });
+
+  test('leaves out members that other clusters cannot reach, and says why', () => {
+    const nothing = (reason: 'ExternalName' | 'NoLoadBalancer') =>
+      memberService('d', days(2), { exposure: { by: 'nothing', reason } });
+    const cases = [
+      [{ settings: { routable: false, endpointPrefixes: ['10.0.0.0/8'] } }, 'NotRoutable'],
+      [{ settings: { routable: true, endpointPrefixes: [] } }, 'NoEndpointPrefixes'],
+      [{ service: nothing('ExternalName') }, 'ExternalName'],
+      [{ service: nothing('NoLoadBalancer') }, 'NoLoadBalancer'],
+    ] as const;
+    for (const [over, reason] of cases) {
+      const left = input('d', over);
+      assert.deepEqual(takesPart('x', [left]), [], reason);
+      assert.deepEqual(reasons([left]), [['False', reason]]);
+    }
+  });
+
+  test('uses a member in its own cluster even if others cannot reach it', () => {
+    const settings = { routable: false, endpointPrefixes: [] };
+    assert.deepEqual(takesPart('a', [input('a', { settings })]), ['a']);
+  });
+
+  test('leaves out a member whose every port conflicts with an older one, and tells both', () => {
+    const service = memberService('b', days(2), { ports: [{ ...httpPort, port: 8080 }] });
+    const inputs = [input('b', { service }), input('a')];
+    assert.deepEqual(takesPart('x', inputs), ['a']);
+    assert.deepEqual(reasons(inputs), [
+      ['True', 'Federated'],
+      ['False', 'PortConflict'],
+    ]);
+    const plan = compilePlan(ref, 'x', inputs);
+    const { message = '' } = plan.outcomes.get(keyOfMember(service)) ?? {};
+    assert.match(message, /8080\/TCP here and 80\/TCP in a\/Service\/shop\/shop/);
+  });
+
+  test('does not count a removed member, not even for ports', () => {
+    const service = memberService('b', days(2), { ports: [{ ...httpPort, port: 8080 }] });
+    const plan = compilePlan(ref, 'x', [input('a', { fate: 'remove' }), input('b', { service })]);
+    assert.deepEqual([...plan.participants.keys()], [keyOfMember(service)]);
+    assert.equal(plan.ports[0]?.port, 8080);
+  });
+
+  test('reports addresses that were left out', () => {
+    assert.deepEqual(reasons([input('a', { refusedAddress: '8.8.8.8' })]), [
+      ['True', 'AddressesLeftOut'],
+    ]);
+  });
+
+  test('is the same whatever order the members come in', () => {
+    const inputs = ['c', 'a', 'b'].map((id) => input(id));
+    const sorted = compilePlan(
+      ref,
+      'x',
+      inputs.toSorted((a, b) => (a.service.clusterID < b.service.clusterID ? -1 : 1)),
+    );
+    assert.deepEqual(compilePlan(ref, 'x', inputs).ports, sorted.ports);
+    assert.deepEqual(compilePlan(ref, 'x', inputs).outcomes, sorted.outcomes);
+  });
+});
+
+describe('the copy', () => {
+  const plan = compilePlan(ref, 'x', [input('a')]);
+  const copy = compileCopy(plan);
+  assert.ok(copy);
+
+  test('is a ClusterIP without selector, and is not there without members', () => {
+    assert.deepEqual(copy.spec.ports, [{ name: 'http', port: 80, protocol: 'TCP' }]);
+    assert.equal(copy.spec.selector, undefined);
+    assert.equal(compileCopy(compilePlan(ref, 'x', [])), undefined);
+  });
+
+  test('is known as ours only by its epoch, which no user can write', () => {
+    assert.equal(isCopy(copy), false);
+    const annotations = { ...copy.metadata.annotations, [epochAnnotation]: '3' };
+    const live = { ...copy, metadata: { ...copy.metadata, annotations } };
+    assert.equal(isCopy(live), true);
+    assert.equal(isSameCopy(copy, live), true);
+    assert.equal(hasSelector({ spec: { selector: { app: 'x' } } }), true);
+  });
+
+  test('is repaired where somebody changed it', () => {
+    const { metadata, spec } = copy;
+    const edits = [
+      { ...copy, spec: { ...spec, ports: [{ port: 81 }] } },
+      { ...copy, spec: { ...spec, type: 'NodePort' as const } },
+      { ...copy, spec: { ...spec, externalIPs: ['192.0.2.1'] } },
+      { ...copy, metadata: { ...metadata, labels: {} } },
+      { ...copy, metadata: { ...metadata, annotations: { [copyAnnotation]: 'other' } } },
+    ];
+    for (const edited of edits) assert.equal(isSameCopy(copy, edited), false);
+  });
+});
+
+describe('the slices of a copy', () => {
+  const copy = { metadata: { name: 'shop', namespace: 'hansa-system', uid: 'copy-uid' } };
+  const usable = new UsableAddresses(['10.0.0.0/8', 'fd00::/8']);
+  const participantOf = (clusterID: string, target = 'x', over: Partial<MemberInput> = {}) => {
+    const found = compilePlan(ref, target, [input(clusterID, over)])
+      .participants.values()
+      .next();
+    assert.ok(found.value);
+    return found.value;
+  };
+  const source = (
+    endpoints: readonly Endpoint[],
+    over: Partial<EndpointSlice> = {},
+  ): EndpointSlice => ({
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: 'shop-abc', namespace: 'shop' },
+    addressType: 'IPv4',
+    endpoints,
+    ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+    ...over,
+  });
+
+  test('carry target ports and origin, and nothing that means another cluster', () => {
+    const endpoint = {
+      addresses: ['10.1.0.1'],
+      hostname: 'web-0',
+      nodeName: 'node-1',
+      zone: 'z',
+      targetRef: { kind: 'Pod' },
+      hints: {},
+    };
+    const { slices } = compilePodSlices(copy, participantOf('a'), source([endpoint]), usable);
+    const [slice] = slices;
+    assert.deepEqual(slice?.endpoints, [
+      {
+        addresses: ['10.1.0.1'],
+        conditions: { ready: true, serving: true, terminating: false },
+        hostname: 'web-0',
+      },
+    ]);
+    assert.deepEqual(slice?.ports, [{ name: 'http', port: 8080, protocol: 'TCP' }]);
+    assert.deepEqual(slice?.metadata.labels, {
+      'kubernetes.io/service-name': 'shop',
+      [managedByLabel]: manager,
+      [originKey]: 'a',
+    });
+    assert.deepEqual(slice?.metadata.annotations, { [originKey]: 'a' });
+    assert.equal(slice?.metadata.ownerReferences?.[0]?.uid, 'copy-uid');
+  });
+
+  test('have a name of their own for each origin, which does not depend on endpoints', () => {
+    const nameOf = (clusterID: string, slice: EndpointSlice): string | undefined =>
+      compilePodSlices(copy, participantOf(clusterID), slice, usable).slices[0]?.metadata.name;
+    const one = source([{ addresses: ['10.1.0.1'] }]);
+    const two = source([{ addresses: ['10.1.0.2'] }]);
+    const other = source([{ addresses: ['10.1.0.1'] }], { metadata: { name: 'shop-def' } });
+    assert.equal(nameOf('a', one), nameOf('a', two));
+    assert.notEqual(nameOf('a', one), nameOf('b', one));
+    assert.notEqual(nameOf('a', one), nameOf('a', other));
+  });
+
+  test('leave out addresses outside the ranges of their cluster, and dangerous ones always', () => {
+    const addresses = ['10.1.0.1', '8.8.8.8', '127.0.0.1', '169.254.169.254', '224.0.0.1', 'x'];
+    const endpoints = addresses.map((address) => ({ addresses: [address] }));
+    const compiled = compilePodSlices(copy, participantOf('a'), source(endpoints), usable);
+    const kept = compiled.slices.flatMap((slice) => slice.endpoints ?? []);
+    assert.deepEqual(
+      kept.flatMap((each) => each.addresses),
+      ['10.1.0.1'],
+    );
+    assert.equal(compiled.refusedAddress, '8.8.8.8');
+    const everything = new UsableAddresses(['0.0.0.0/0']);
+    const wide = compilePodSlices(copy, participantOf('a'), source(endpoints), everything);
+    assert.deepEqual(
+      wide.slices.flatMap((slice) => (slice.endpoints ?? []).flatMap((each) => each.addresses)),
+      ['10.1.0.1', '8.8.8.8'],
+    );
+  });
+
+  test('in the own cluster of a member carry every address', () => {
+    const local = participantOf('a', 'a');
+    const { slices, refusedAddress } = compilePodSlices(
+      copy,
+      local,
+      source([{ addresses: ['192.168.0.1'] }]),
+      usable,
+    );
+    assert.deepEqual([slices.length, refusedAddress], [1, undefined]);
+  });
+
+  test('drain without being ready, and keep what terminates as it is', () => {
+    const conditionsOf = (over: Partial<MemberInput>, endpoint: Endpoint) =>
+      compilePodSlices(copy, participantOf('a', 'x', over), source([endpoint]), usable).slices[0]
+        ?.endpoints?.[0]?.conditions;
+    const addresses = ['10.1.0.1'];
+    assert.deepEqual(conditionsOf({ fate: 'drain' }, { addresses }), {
+      ready: false,
+      serving: true,
+      terminating: true,
+    });
+    const conditions = { ready: false, serving: true, terminating: true };
+    assert.deepEqual(conditionsOf({}, { addresses, conditions }), conditions);
+  });
+
+  test('are made of addresses too, one for each family', () => {
+    const service = memberService('a', days(1), {
+      exposure: { by: 'nodes' },
+      ports: [
+        { ...httpPort, outside: 30_080 },
+        { ...httpPort, name: 'no', port: 81 },
+      ],
+    });
+    const { slices } = compileAddressSlices(
+      copy,
+      participantOf('a', 'x', { service }),
+      ['10.0.0.1', 'fd00::1', '::ffff:10.0.0.2', 'nonsense'],
+      usable,
+    );
+    assert.deepEqual(
+      slices.map(({ addressType, endpoints, ports }) => [
+        addressType,
+        endpoints?.flatMap((each) => each.addresses),
+        ports?.map(({ port }) => port),
+      ]),
+      [
+        ['IPv4', ['10.0.0.1'], [30_080]],
+        ['IPv6', ['fd00::1'], [30_080]],
+      ],
+    );
+  });
+
+  test('come from slices of names never, and not where no port matches', () => {
+    const named = source([{ addresses: ['a.example'] }], { addressType: 'FQDN' });
+    const other = source([{ addresses: ['10.1.0.1'] }], { ports: [{ name: 'other', port: 1 }] });
+    for (const one of [named, other, source([], { endpoints: null, ports: null })]) {
+      assert.deepEqual(compilePodSlices(copy, participantOf('a'), one, usable).slices, []);
+    }
+  });
+
+  test('are repaired where somebody changed them', () => {
+    const [slice] = compilePodSlices(
+      copy,
+      participantOf('a'),
+      source([{ addresses: ['10.1.0.1'] }]),
+      usable,
+    ).slices;
+    assert.ok(slice);
+    const { metadata } = slice;
+    assert.equal(isSameSlice(slice, structuredClone(slice)), true);
+    const edits: EndpointSlice[] = [
+      { ...slice, endpoints: [] },
+      { ...slice, ports: [] },
+      { ...slice, metadata: { ...metadata, labels: {} } },
+      { ...slice, metadata: { ...metadata, ownerReferences: [] } },
+    ];
+    for (const edited of edits) assert.equal(isSameSlice(slice, edited), false);
+  });
+});

@@ -1,0 +1,66 @@
+// Reads from annotations which federated Service a Service or NativeService belongs to.
+
+import { excerpt } from '../../api/values/trust-domain.ts';
+import { memberAnnotations } from '../names.ts';
+import type { ObjectMeta } from '../objects.ts';
+
+/** A federated Service. Its copies have this namespace and name. */
+export interface FederatedRef {
+  readonly scope: 'global' | 'namespaced';
+  readonly namespace: string;
+  readonly name: string;
+}
+
+export interface NameProblem {
+  readonly reason: 'ConflictingAnnotations' | 'IllegalName';
+  readonly message: string;
+}
+
+/** Identifies a federated Service. A global one has `*` for its namespace, which is no legal namespace. */
+export function keyOfRef({ scope, namespace, name }: FederatedRef): string {
+  return `${scope === 'global' ? '*' : namespace}/${name}`;
+}
+
+/** Undefined for keys that `keyOfRef` does not produce. */
+export function refOfKey(key: string, systemNamespace: string): FederatedRef | undefined {
+  const slash = key.indexOf('/');
+  const namespace = key.slice(0, Math.max(slash, 0));
+  const name = key.slice(slash + 1);
+  if (namespace === '' || !serviceName.test(name)) return undefined;
+  return namespace === '*'
+    ? { scope: 'global', namespace: systemNamespace, name }
+    : { scope: 'namespaced', namespace, name };
+}
+
+/** Names of Services, which are DNS labels of RFC 1035 in every version of Kubernetes. */
+const serviceName = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
+
+/** Undefined for what has no such annotation. */
+export function federatedRefOf(
+  { annotations = {}, namespace = '' }: ObjectMeta,
+  systemNamespace: string,
+): FederatedRef | NameProblem | undefined {
+  const found = (['global', 'namespaced'] as const).flatMap((scope) =>
+    memberAnnotations[scope].flatMap((key) => {
+      const name = annotations[key];
+      return name === undefined ? [] : [{ scope, key, name }];
+    }),
+  );
+  const [first, ...others] = found;
+  if (first === undefined) return undefined;
+  const other = others.find(({ scope, name }) => scope !== first.scope || name !== first.name);
+  if (other !== undefined) {
+    const message = `The annotations ${first.key} and ${other.key} contradict each other. Remove one of them.`;
+    return { reason: 'ConflictingAnnotations', message };
+  }
+  const { scope, key, name } = first;
+  if (!serviceName.test(name)) {
+    const message = `The annotation ${key} has the value ${JSON.stringify(excerpt(name))}, which cannot be the name of a Service. Use at most 63 lower-case letters, digits and hyphens, with a letter first.`;
+    return { reason: 'IllegalName', message };
+  }
+  return { scope, name, namespace: scope === 'global' ? systemNamespace : namespace };
+}
+
+export function isRef(value: FederatedRef | NameProblem | undefined): value is FederatedRef {
+  return value !== undefined && 'scope' in value;
+}

@@ -1,0 +1,48 @@
+// What happens to the endpoints of a member while its API server cannot be reached. That is not the same
+// as a member whose endpoints are dead: the Services may work well.
+
+import type { MemberSettings, MemberState } from '../members/member.ts';
+
+/** `use`: as they were. `drain`: not ready, but they still serve open connections. `remove`: gone. */
+export interface Fate {
+  readonly fate: 'use' | 'drain' | 'remove';
+  /** When it changes, if nothing else does. */
+  readonly nextMs: number | undefined;
+}
+
+const defaultGraceSeconds = 300;
+
+/** `keep 600`, `drain`, `remove` and so on. */
+const annotation = /^(keep|drain|remove)(?: (0|[1-9]\d{0,5}))?$/i;
+
+export function fateOf(
+  { state, sinceMs }: MemberState,
+  settings: Pick<MemberSettings, 'unreachable'>,
+  annotated: string | undefined,
+  nowMs: number,
+): Fate {
+  if (state === 'Ready') return { fate: 'use', nextMs: undefined };
+  // It is not who it should be: none of its endpoints can be trusted.
+  if (state === 'Refused') return { fate: 'remove', nextMs: undefined };
+  const { policy, graceSeconds } = wanted(settings, annotated);
+  const endMs = sinceMs + graceSeconds * 1000;
+  if (policy === 'remove' || nowMs >= endMs) return { fate: 'remove', nextMs: undefined };
+  return { fate: policy === 'drain' ? 'drain' : 'use', nextMs: endMs };
+}
+
+/** Whether the annotation of a Service can be read. */
+export function isUnreachablePolicy(text: string): boolean {
+  return annotation.test(text);
+}
+
+function wanted({ unreachable }: Pick<MemberSettings, 'unreachable'>, annotated = '') {
+  const match = annotation.exec(annotated);
+  const policy = match?.[1] ?? unreachable?.policy ?? 'keep';
+  return {
+    policy: policy.toLowerCase() as 'keep' | 'drain' | 'remove',
+    graceSeconds:
+      match?.[2] === undefined
+        ? (unreachable?.graceSeconds ?? defaultGraceSeconds)
+        : Number(match[2]),
+  };
+}
