@@ -15,6 +15,7 @@ import { clusterController } from './controllers/cluster-controller.ts';
 import { keyController } from './controllers/key-controller.ts';
 import { useExpectation } from './credentials/credential-use.ts';
 import { KeyCache } from './keys/key-cache.ts';
+import { KeyMemory } from './keys/key-memory.ts';
 import { hostOfCluster } from './routes/cluster-hosts.ts';
 import { type AuthSettings, siteAudience } from './settings.ts';
 
@@ -42,6 +43,7 @@ export function clusterParts(
     random,
     transport,
     find,
+    memory: new KeyMemory({ store, log: context.log, find }),
     fetched: (name, failure) => {
       fetches.add(name, failure);
       if (failure !== undefined) {

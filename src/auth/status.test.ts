@@ -47,6 +47,15 @@ describe('the status of a site', () => {
     assert.equal(lines?.[1], 'cluster b: CredentialFresh is False. expires soon');
   });
 
+  test('tells that a cluster publishes the key of another, and what to do', async () => {
+    const conditions = [
+      { type: 'KeysFresh', status: 'True', reason: 'SharedKeys', message: 'Delete one of them.' },
+    ];
+    const items = [{ metadata: { name: 'a' }, status: { conditions } }];
+    const { lines } = await authStatus({ list: async () => ({ items }) } as unknown as SiteClient);
+    assert.deepEqual(lines, ['cluster a: KeysFresh is SharedKeys. Delete one of them.']);
+  });
+
   test('is not filled by one kind of trouble', async () => {
     const names = Array.from({ length: 9 }, (_, number) => [
       `c${number}`,

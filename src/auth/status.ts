@@ -24,8 +24,8 @@ export async function authStatus(client: SiteClient): Promise<StatusPart> {
     lines: [
       ...troubled
         .slice(0, maxTold)
-        .map(({ name, condition, why }) =>
-          printable(`cluster ${name}: ${condition} is False. ${why}`),
+        .map(({ name, condition, state, why }) =>
+          printable(`cluster ${name}: ${condition} is ${state}. ${why}`),
         ),
       ...(more > 0 ? [`and ${more} more: hansa cluster list`] : []),
     ],
@@ -41,13 +41,20 @@ function stateOf({ status }: Cluster, type: string): string | undefined {
 export interface Trouble {
   readonly name: string;
   readonly condition: (typeof watched)[number];
+  /** `SharedKeys` is the reason of a condition that is True: the keys work, but another cluster has them too. */
+  readonly state: 'False' | 'SharedKeys';
   readonly why: string;
 }
 
-/** The most important condition that is False. */
+/** The most important condition that is False, or else the report of shared keys. */
 export function troubleOf(cluster: Cluster): Trouble | undefined {
-  const condition = watched.find((type) => stateOf(cluster, type) === 'False');
-  if (condition === undefined) return undefined;
-  const why = findCondition(cluster.status?.conditions, condition)?.message ?? '';
-  return { name: cluster.metadata.name, condition, why };
+  const { name } = cluster.metadata;
+  const found = (type: string) => findCondition(cluster.status?.conditions, type);
+  const condition = watched.find((type) => found(type)?.status === 'False');
+  if (condition !== undefined) {
+    return { name, condition, state: 'False', why: found(condition)?.message ?? '' };
+  }
+  const keys = found('KeysFresh');
+  if (keys?.reason !== 'SharedKeys') return undefined;
+  return { name, condition: 'KeysFresh', state: 'SharedKeys', why: keys.message };
 }

@@ -65,6 +65,7 @@ export class ReviewSite {
       onUnreachable: 'unavailable',
       local: false,
       acceptsAPIServerAudience: false,
+      sharesKeys: false,
       webhookPrefixes: new Map(),
       client: this.#client,
     };

@@ -87,6 +87,12 @@ export const clusterKind = defineKind({
           default: false,
         }),
       ),
+      sharesKeys: optional(
+        s.boolean({
+          description:
+            'Whether this cluster may sign with a key of another registered cluster. Without it, the site does not use a key that a cluster with another API server published first, because either cluster could get tokens of the other.',
+        }),
+      ),
       credential: optional(
         s.object({
           description:

@@ -122,12 +122,13 @@ export class ServiceAccountCallers {
  * that to get tokens of the other.
  */
 function refuseSharedKey(signers: readonly ReviewedCluster[]): void {
-  const [first] = signers;
-  const rival = signers.find(({ apiServer }) => apiServer !== first?.apiServer);
+  // The operator allows the others.
+  const [first, ...others] = signers.filter(({ sharesKeys }) => !sharesKeys);
+  const rival = others.find(({ apiServer }) => apiServer !== first?.apiServer);
   if (first === undefined || rival === undefined) return;
   throw new HansaError(
     'HANSA_UNAVAILABLE',
-    `Cannot authenticate the caller: the clusters ${first.name} and ${rival.name} publish the key of its token, and have different API servers. Delete the Cluster that should not have the key.`,
+    `Cannot authenticate the caller: the clusters ${first.name} and ${rival.name} publish the key of its token, and have different API servers. Delete the Cluster that should not have the key, or set spec.sharesKeys if both clusters sign with it.`,
   );
 }
 

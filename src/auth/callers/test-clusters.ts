@@ -23,6 +23,7 @@ export function testCluster(name: string, changes: Partial<ReviewedCluster> = {}
     onUnreachable: 'unavailable',
     local: false,
     acceptsAPIServerAudience: false,
+    sharesKeys: false,
     webhookPrefixes: new Map(),
     client: undefined as KubeClient | undefined,
     ...changes,

@@ -24,17 +24,13 @@ export interface ClusterMetricsParts {
   readonly metrics: Metrics;
   readonly store: Pick<Store, 'list'>;
   readonly clusters: { list(): readonly StoredCluster[] };
-  readonly keys: Pick<KeyCache, 'stateOf'>;
+  readonly keys: Pick<KeyCache, 'stateOf' | 'sharedWith'>;
   readonly nowMs: () => number;
 }
 
-export function observeClusters({
-  metrics,
-  store,
-  clusters,
-  keys,
-  nowMs,
-}: ClusterMetricsParts): void {
+export function observeClusters(parts: ClusterMetricsParts): void {
+  const { metrics, store, clusters, keys, nowMs } = parts;
+  observeSharedKeys(parts);
   metrics.observe(
     {
       name: 'hansa_cluster_condition',
@@ -64,6 +60,22 @@ export function observeClusters({
         if (held === undefined) continue;
         const ageMs = Math.max(0, nowMs() - held.fetchedAtMs);
         report({ cluster: cluster.name }, ageMs / 1000);
+      }
+    },
+  );
+}
+
+function observeSharedKeys({ metrics, clusters, keys }: ClusterMetricsParts): void {
+  metrics.observe(
+    {
+      name: 'hansa_cluster_shared_keys',
+      help: 'Other clusters that publish a key of each cluster, without spec.sharesKeys. One of them may do so to get tokens of the other.',
+      labels: ['cluster'],
+      mostSeries: mostClusters,
+    },
+    (report) => {
+      for (const cluster of clusters.list()) {
+        report({ cluster: cluster.name }, keys.sharedWith(cluster).length);
       }
     },
   );

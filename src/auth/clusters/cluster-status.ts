@@ -52,7 +52,7 @@ export function clusterStatus(cluster: Cluster, found: ClusterFindings): Cluster
 
 function keysFinding({ keys: state, sharedWith }: ClusterFindings): Finding | undefined {
   if (state === undefined) return undefined;
-  const { keys, failure, isStale, skipped } = state;
+  const { keys, failure, isStale, skipped, copiedFrom } = state;
   if (keys === undefined) {
     return {
       status: 'False',
@@ -77,7 +77,9 @@ function keysFinding({ keys: state, sharedWith }: ClusterFindings): Finding | un
   const [other] = sharedWith;
   if (other !== undefined) {
     notes.push(
-      `Cluster ${other} publishes one of these keys too. Unless both are the same cluster, delete the Cluster that should not have it: tokens are forwarded to the cluster whose published keys verify them.`,
+      copiedFrom.length === 0
+        ? `Cluster ${other} publishes one of these keys too. Unless both are the same cluster, delete the Cluster that should not have it: tokens are forwarded to the cluster whose published keys verify them. If both clusters sign with the same key, set spec.sharesKeys.`
+        : `Cluster ${copiedFrom[0]} published other keys of this cluster first, so the site does not use them here. Delete the Cluster that should not have them. If both clusters sign with the same key, set spec.sharesKeys.`,
     );
   }
   return {

@@ -43,6 +43,7 @@ export function compileCluster(
     onUnreachable: validation?.onUnreachable ?? 'unavailable',
     local: spec.local,
     acceptsAPIServerAudience: callers?.acceptAPIServerAudience === true,
+    sharesKeys: spec.sharesKeys === true,
     webhookPrefixes: new Map(
       (callers?.webhookAuthenticators ?? []).map(({ caller, prefix }) => [caller, prefix]),
     ),

@@ -19,6 +19,8 @@ export interface ReviewedCluster {
   readonly onUnreachable: 'unavailable' | 'allowUntilLag';
   readonly local: boolean;
   readonly acceptsAPIServerAudience: boolean;
+  /** Whether it may have signing keys of another cluster. */
+  readonly sharesKeys: boolean;
   /** Prefixes of webhook authenticators, by caller. */
   readonly webhookPrefixes: ReadonlyMap<string, string>;
   /** Undefined without `apiServer`. */

@@ -16,7 +16,8 @@ import { kindReader } from '../../core/store/reader.ts';
 import { auditWrites } from '../../server/audit/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
-import { accompanyUse, useExpectation } from '../credentials/credential-use.ts';
+import { accompanyCluster } from '../credentials/accompany-cluster.ts';
+import { useExpectation } from '../credentials/credential-use.ts';
 import { admitCluster } from './admit-cluster.ts';
 import { StoredClusters } from './cluster-directory.ts';
 import { accompanyLocal, localClusterName, localExpectation } from './local-cluster.ts';
@@ -142,8 +143,11 @@ export async function clusterSite() {
     admit: (_caller, kind, next, live, warn) => admit(kind, next, live, warn),
     accompany: (_kind, ...change) => {
       const [next, live] = change as unknown as [Cluster | undefined, Cluster | undefined];
-      const { put = [], ...local } = accompanyLocal(store, next, live) ?? {};
-      return { ...local, put: [...put, ...(accompanyUse(next, live)?.put ?? [])] };
+      const beside = [accompanyLocal(store, next, live), accompanyCluster(next, live)];
+      return {
+        put: beside.flatMap((one) => one?.put ?? []),
+        delete: beside.flatMap((one) => one?.delete ?? []),
+      };
     },
     auditRow: auditWrites({ record: () => ({ encode: () => Buffer.from('{}') }) }),
   });

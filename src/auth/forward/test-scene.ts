@@ -92,6 +92,7 @@ export function reviewScene(
       onUnreachable: 'unavailable',
       local: false,
       acceptsAPIServerAudience: false,
+      sharesKeys: false,
       webhookPrefixes: new Map(),
       client: server as unknown as KubeClient,
       ...more,

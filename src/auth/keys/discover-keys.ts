@@ -41,7 +41,8 @@ export type KeyFailureReason =
   | 'TooLarge'
   | 'InvalidConfiguration'
   | 'IssuerMismatch'
-  | 'InvalidKeys';
+  | 'InvalidKeys'
+  | 'SharedKeys';
 
 export interface DiscoveryParts {
   readonly transport: Transport;

@@ -1,6 +1,6 @@
 // The keys of all clusters, in the memory of one process. Fetches them when they are first needed,
-// renews them ahead of time, and keeps the last good ones for a bounded time while a fetch fails. Keys
-// of one cluster are never used for another, because each entry belongs to the uid of a Cluster.
+// renews them ahead of time, and keeps the last good ones for a bounded time while a fetch fails, also
+// those that a process before or another replica stored. Keys of one cluster are never used for another, because each entry belongs to the uid of a Cluster.
 
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
@@ -11,8 +11,9 @@ import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 import type { StoredCluster } from '../clusters/compile-cluster.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { ClusterKeys, KeySet, VerificationKey } from './cluster-keys.ts';
-import { discoverKeys, type KeyFailure } from './discover-keys.ts';
+import { type Discovered, discoverKeys, type KeyFailure } from './discover-keys.ts';
 import { type JwksKeys, keySetOf } from './jwks.ts';
+import type { KeyMemory } from './key-memory.ts';
 
 export const keyTiming = {
   /** How old keys get before they are fetched again. A removed key is used for at most this long. */
@@ -39,6 +40,8 @@ export interface KeyCacheParts {
   readonly transport: Transport;
   /** The cluster as it is registered now. */
   readonly find: (name: string) => StoredCluster | undefined;
+  /** Undefined: keys do not survive a restart, and nothing is known about who published a key first. */
+  readonly memory?: Pick<KeyMemory, 'recall' | 'keep' | 'earlierPublisher'>;
   /** Called after each fetch. Must not throw. */
   readonly fetched?: (name: string, failure: KeyFailure | undefined) => void;
 }
@@ -48,6 +51,8 @@ export interface KeyState {
   readonly keys: KeySet | undefined;
   /** Keys of the last document that verify no tokens. */
   readonly skipped: JwksKeys['skipped'];
+  /** Clusters that published other keys of the last document first. The site does not use those keys. */
+  readonly copiedFrom: readonly string[];
   /** Of the last fetch; undefined after a success. */
   readonly failure: KeyFailure | undefined;
   /** Whether the keys could not be renewed for longer than usual. */
@@ -58,6 +63,7 @@ interface Held {
   cluster: StoredCluster;
   keys: KeySet | undefined;
   skipped: JwksKeys['skipped'];
+  copiedFrom: readonly string[];
   failure: KeyFailure | undefined;
   failures: number;
   /** Monotonic: when the fetch of `keys` began. */
@@ -95,7 +101,8 @@ export class KeyCache implements ClusterKeys {
   refresh(cluster: ReviewedCluster): Promise<KeySet> {
     const held = this.#adopt(cluster) ?? this.#add(cluster);
     if (held === undefined) return Promise.reject(gone(cluster.name));
-    return this.#request(held).then(() => this.#answer(held));
+    const hadKeys = this.#usable(held) !== undefined;
+    return this.#request(held).then(() => this.#answer(held, hadKeys));
   }
 
   /** Fetches the keys if they are due. Resolves with the time until they are due again. */
@@ -115,17 +122,22 @@ export class KeyCache implements ClusterKeys {
     return {
       keys: this.#usable(held),
       skipped: held.skipped,
+      copiedFrom: held.copiedFrom,
       failure: held.failure,
       isStale: this.#parts.clock.monotonic() >= held.fetchedMs + keyTiming.staleMs,
     };
   }
 
-  /** Names of other clusters that publish one of its keys. */
+  /** Names of other clusters that publish one of its keys, unless `sharesKeys` of one of both allows it. */
   sharedWith(cluster: StoredCluster): readonly string[] {
-    const keys = this.#adopt(cluster)?.keys?.keys ?? [];
+    if (cluster.sharesKeys) return [];
+    const { keys, copiedFrom = [] } = this.#adopt(cluster) ?? {};
     this.#publishers ??= this.#findPublishers();
-    const all = keys.flatMap((key) => this.#publishers?.get(spkiText(key)) ?? []);
-    return [...new Set(all)].filter((name) => name !== cluster.name).toSorted();
+    const all = keys?.keys.flatMap((key) => this.#publishers?.get(spkiText(key)) ?? []) ?? [];
+    const others = all.filter(
+      (name) => name !== cluster.name && this.#parts.find(name)?.sharesKeys !== true,
+    );
+    return [...new Set([...others, ...copiedFrom])].toSorted();
   }
 
   #findPublishers(): ReadonlyMap<string, readonly string[]> {
@@ -187,6 +199,7 @@ export class KeyCache implements ClusterKeys {
       cluster: stored,
       keys: undefined,
       skipped: [],
+      copiedFrom: [],
       failure: undefined,
       failures: 0,
       fetchedMs: nowMs,
@@ -227,16 +240,50 @@ export class KeyCache implements ClusterKeys {
     return held.next;
   }
 
-  #answer(held: Held): KeySet {
+  #answer(held: Held, hadKeys: boolean): KeySet {
     const { failure, cluster, ending } = held;
     if (ending.signal.aborted) throw gone(cluster.name);
     const keys = this.#usable(held);
-    if (keys !== undefined && failure === undefined) return keys;
+    // A caller that had none gets those of before a restart.
+    if (keys !== undefined && (failure === undefined || !hadKeys)) return keys;
     const lack = keys === undefined ? 'has no keys of it' : 'cannot fetch its newest keys';
     throw new HansaError(
       'HANSA_UNAVAILABLE',
       `Cannot check a token of cluster ${cluster.name}: the site ${lack}. ${failure?.message ?? 'Try again.'}`,
     );
+  }
+
+  /** Without keys that another cluster published first: its tokens must not reach this one. */
+  #withoutCopies(
+    held: Held,
+    { found, from }: Extract<Discovered, { found: JwksKeys }>,
+  ): Discovered {
+    const { memory, clock } = this.#parts;
+    const owners = new Set<string>();
+    const keys = found.keys.filter((key) => {
+      const owner = memory?.earlierPublisher(held.cluster, key, clock.now());
+      if (owner !== undefined) owners.add(owner);
+      return owner === undefined;
+    });
+    held.copiedFrom = [...owners].toSorted();
+    const [first] = held.copiedFrom;
+    if (first === undefined) return { found, from };
+    if (keys.length === 0) return { failure: copied(first) };
+    return { found: { ...found, keys }, from };
+  }
+
+  /** After a failed first fetch: the keys that were fetched last, also by another process. */
+  #recall(held: Held): void {
+    const { clock, memory } = this.#parts;
+    const past = memory?.recall(held.cluster);
+    if (past === undefined) return;
+    const keys = past.keys.filter(
+      (key) => memory?.earlierPublisher(held.cluster, key, clock.now()) === undefined,
+    );
+    if (keys.length === 0) return;
+    held.keys = keySetOf(keys, past);
+    held.fetchedMs = clock.monotonic() - Math.max(clock.now() - past.fetchedAtMs, 0);
+    this.#publishers = undefined;
   }
 
   #fetch(held: Held): Promise<void> {
@@ -257,14 +304,16 @@ export class KeyCache implements ClusterKeys {
     signal.throwIfAborted();
     const startedMs = clock.monotonic();
     const fetchedAtMs = clock.now();
-    const answer = await discoverKeys(held.cluster, { transport, clock, signal });
+    const discovered = await discoverKeys(held.cluster, { transport, clock, signal });
     signal.throwIfAborted();
+    const answer = 'failure' in discovered ? discovered : this.#withoutCopies(held, discovered);
     if ('failure' in answer) {
       const { firstRetryMs, longestRetryMs } = keyTiming;
       const waitMs = Math.min(firstRetryMs * 2 ** Math.min(held.failures, 30), longestRetryMs);
       held.failures++;
       held.failure = answer.failure;
       held.dueMs = clock.monotonic() + waitMs * (1 - jitter * random.unit());
+      if (held.keys === undefined) this.#recall(held);
     } else {
       const { found, from } = answer;
       const before = held.keys?.version;
@@ -275,10 +324,19 @@ export class KeyCache implements ClusterKeys {
       held.failures = 0;
       held.fetchedMs = startedMs;
       held.dueMs = clock.monotonic() + keyTiming.refreshMs * (1 - jitter * random.unit());
+      // Not awaited: reviews need not wait for the disk.
+      void this.#parts.memory?.keep(held.cluster, held.keys);
     }
     this.#parts.fetched?.(held.cluster.name, held.failure);
     for (const listener of this.#listeners) listener(held.cluster.name);
   }
+}
+
+function copied(name: string): KeyFailure {
+  return {
+    reason: 'SharedKeys',
+    message: `All its keys were published by cluster ${name} first. Delete the Cluster that should not have them. If both clusters sign with the same key, set spec.sharesKeys.`,
+  };
 }
 
 function spkiText({ publicKey }: VerificationKey): string {

@@ -1,0 +1,187 @@
+// The last good keys of each cluster, in the store. They survive an outage of the issuer together with a restart,
+// and tell which cluster published a key first. One record for each cluster, deleted with it. Public keys only.
+
+import { createHash, type JsonWebKey } from 'node:crypto';
+import { clusterKind } from '../../api/kinds/cluster.ts';
+import { hasCode } from '../../core/errors/error.ts';
+import { publicMembers } from '../../core/identity/jwt/jwk.ts';
+import { spkiOf } from '../../core/identity/x509/keys.ts';
+import type { Log } from '../../core/log/log.ts';
+import { recordReader } from '../../core/store/reader.ts';
+import type { Entry, Store } from '../../core/store/store.ts';
+import type { StoredCluster } from '../clusters/compile-cluster.ts';
+import type { KeySet, VerificationKey } from './cluster-keys.ts';
+import { readJwks } from './jwks.ts';
+
+export const keysCollection = 'auth.cluster-keys';
+
+/**
+ * How much earlier the first publisher of a key must be. Replicas fetch at different times, and a cluster that copies
+ * a new key of another may be fetched before it. Longer than several fetches.
+ */
+export const firstByMs = 3_600_000;
+
+interface StoredKeys {
+  readonly uid: string;
+  /** Hash of where the keys came from. */
+  readonly origin: string;
+  readonly version: string;
+  readonly from: KeySet['from'];
+  /** When the keys were fetched that differed from those before. */
+  readonly changedAtMs: number;
+  readonly keys: readonly {
+    readonly jwk: JsonWebKey;
+    readonly id: string;
+    readonly sinceMs: number;
+  }[];
+}
+
+const reader = recordReader<StoredKeys>(keysCollection);
+
+interface Publisher {
+  readonly name: string;
+  readonly uid: string;
+  readonly sinceMs: number;
+}
+
+export interface KeyMemoryParts {
+  readonly store: Pick<Store, 'get' | 'list' | 'commit' | 'facts'>;
+  readonly log: Pick<Log, 'warn'>;
+  readonly find: (name: string) => StoredCluster | undefined;
+}
+
+export class KeyMemory {
+  readonly #parts: KeyMemoryParts;
+  #index: {
+    readonly entries: readonly Entry[];
+    readonly byKey: ReadonlyMap<string, readonly Publisher[]>;
+  } = { entries: [], byKey: new Map() };
+
+  constructor(parts: KeyMemoryParts) {
+    this.#parts = parts;
+  }
+
+  /** The keys that some replica fetched last, from the same place. */
+  recall(
+    cluster: StoredCluster,
+  ):
+    | (Pick<KeySet, 'from' | 'fetchedAtMs'> & { readonly keys: readonly VerificationKey[] })
+    | undefined {
+    const { store } = this.#parts;
+    const stored = reader.get(store, cluster.name);
+    if (stored === undefined || !isOf(stored, cluster)) return undefined;
+    const { keys } = readJwks(
+      Buffer.from(JSON.stringify({ keys: stored.keys.map(({ jwk }) => jwk) })),
+    );
+    return { keys, from: stored.from, fetchedAtMs: this.#fetchedAtMs(cluster.name, stored) };
+  }
+
+  /** Commits only where the keys changed. The time of the fetch is a live fact. */
+  async keep(cluster: StoredCluster, keys: KeySet): Promise<void> {
+    const { store, log } = this.#parts;
+    const { name } = cluster;
+    try {
+      if (!(await this.#keepOnce(cluster, keys))) return;
+      const { version, fetchedAtMs } = keys;
+      store.facts.merge(keysCollection, name, { uid: cluster.uid, version, fetchedAtMs });
+    } catch (error) {
+      // Another replica wrote, or the Cluster changed: the next fetch tries again.
+      if (!hasCode(error, 'HANSA_CONFLICT'))
+        log.warn('cannot store the keys of a cluster', { cluster: name, error });
+    }
+  }
+
+  /** Another cluster, with another API server, that published the key at least an hour before this one. */
+  earlierPublisher(
+    cluster: StoredCluster,
+    key: VerificationKey,
+    nowMs: number,
+  ): string | undefined {
+    if (cluster.sharesKeys) return undefined;
+    const publishers = this.#publishers().get(idOf(key)) ?? [];
+    const sinceMs = publishers.find(({ uid }) => uid === cluster.uid)?.sinceMs ?? nowMs;
+    return publishers.find(
+      (other) => other.sinceMs <= sinceMs - firstByMs && this.#isAnother(other, cluster),
+    )?.name;
+  }
+
+  #isAnother({ name, uid }: Publisher, { uid: own, apiServer }: StoredCluster): boolean {
+    if (uid === own) return false;
+    const found = this.#parts.find(name);
+    if (found?.uid !== uid) return false;
+    return apiServer === undefined || found.apiServer !== apiServer;
+  }
+
+  /** False where another replica stored newer keys. */
+  async #keepOnce(cluster: StoredCluster, keys: KeySet): Promise<boolean> {
+    const { store, find } = this.#parts;
+    const { name, uid } = cluster;
+    const object = store.get(clusterKind.plural, name);
+    if (object === undefined || find(name)?.uid !== uid) return false;
+    const entry = store.get(keysCollection, name);
+    const stored = entry && reader.of(entry);
+    const before = stored !== undefined && isOf(stored, cluster) ? stored : undefined;
+    if (before?.version === keys.version) return true;
+    if (before !== undefined && this.#fetchedAtMs(name, before) > keys.fetchedAtMs) return false;
+    const since = new Map(before?.keys.map(({ id, sinceMs }) => [id, sinceMs]));
+    const next: StoredKeys = {
+      uid,
+      origin: originOf(cluster),
+      version: keys.version,
+      from: keys.from,
+      changedAtMs: keys.fetchedAtMs,
+      keys: keys.keys.map((key) => {
+        const id = idOf(key);
+        return { jwk: jwkOf(key), id, sinceMs: since.get(id) ?? keys.fetchedAtMs };
+      }),
+    };
+    const bytes = Buffer.from(JSON.stringify(next));
+    await store.commit({
+      expect: [
+        // Deleting the Cluster deletes the record, and must not be overtaken by it.
+        { collection: clusterKind.plural, name, at: object.revision },
+        { collection: keysCollection, name, at: entry?.revision ?? 'absent' },
+      ],
+      put: [{ collection: keysCollection, name, encode: () => bytes }],
+    });
+    return true;
+  }
+
+  #fetchedAtMs(name: string, { uid, version, changedAtMs }: StoredKeys): number {
+    const facts = this.#parts.store.facts.get(keysCollection, name);
+    const isOfThese = facts?.['uid'] === uid && facts['version'] === version;
+    const fetchedAtMs = isOfThese ? facts['fetchedAtMs'] : undefined;
+    return typeof fetchedAtMs === 'number' ? Math.max(fetchedAtMs, changedAtMs) : changedAtMs;
+  }
+
+  #publishers(): ReadonlyMap<string, readonly Publisher[]> {
+    const { entries } = this.#parts.store.list(keysCollection);
+    if (this.#index.entries === entries) return this.#index.byKey;
+    const byKey = new Map<string, Publisher[]>();
+    for (const entry of entries) {
+      const { uid, keys } = reader.of(entry);
+      for (const { id, sinceMs } of keys) {
+        byKey.set(id, [...(byKey.get(id) ?? []), { name: entry.name, uid, sinceMs }]);
+      }
+    }
+    this.#index = { entries, byKey };
+    return byKey;
+  }
+}
+
+function isOf({ uid, origin }: StoredKeys, cluster: StoredCluster): boolean {
+  return uid === cluster.uid && origin === originOf(cluster);
+}
+
+function originOf({ keyOrigin }: StoredCluster): string {
+  return createHash('sha256').update(keyOrigin).digest('base64url');
+}
+
+function idOf({ publicKey }: VerificationKey): string {
+  return createHash('sha256').update(spkiOf(publicKey)).digest('base64url');
+}
+
+function jwkOf({ keyId, publicKey }: VerificationKey): JsonWebKey {
+  const members = publicMembers(publicKey.export({ format: 'jwk' }));
+  return keyId === undefined ? members : { ...members, kid: keyId };
+}
