@@ -31,8 +31,6 @@ export interface ConnectionOptions {
   readonly tokenFile?: string;
   readonly clientCertificate?: string;
   readonly clientKey?: string;
-  /** Of commands that read a kubeconfig, whose contexts have a flag of their own. */
-  readonly kubeconfig?: string;
 }
 
 export interface SiteRequest {
@@ -138,7 +136,7 @@ function contextOf(
         'Give either --context, or --site or --data-dir: a context already names its site.',
       );
     }
-    return findContext(contexts, options.context, options.kubeconfig !== undefined);
+    return findContext(contexts, options.context);
   }
   const isNamed = siteOf(options, surroundings) ?? options.dataDir;
   if ((isNamed ?? fromEnv(surroundings, 'HANSA_DATA_DIR')) !== undefined) return undefined;
@@ -147,13 +145,12 @@ function contextOf(
 }
 
 /** A missing context is a usage error. HANSA_NOT_FOUND is for objects of a site. */
-function findContext(contexts: Contexts, name: string, hasKubeconfig = false): NamedContext {
+function findContext(contexts: Contexts, name: string): NamedContext {
   try {
     return contexts.get(name);
   } catch (error) {
     if (!hasCode(error, 'HANSA_NOT_FOUND')) throw error;
-    const hint = hasKubeconfig ? ' For a context of the kubeconfig, use --kube-context.' : '';
-    throw new HansaError('HANSA_USAGE', `${error.message}${hint}`);
+    throw new HansaError('HANSA_USAGE', error.message);
   }
 }
 

@@ -194,11 +194,6 @@ suite('which site a command reaches', () => {
       () => reached(home, { context: 'lubek' }),
       refuses('HANSA_USAGE', /no context lubek\. Did you mean lubeck\?/),
     );
-    // As with kubectl, where --context is that of the kubeconfig.
-    assert.throws(
-      () => reached(home, { context: 'prod', kubeconfig: 'f' }),
-      refuses('HANSA_USAGE', /no context prod\. .*of the kubeconfig, use --kube-context\.$/),
-    );
     writeFileSync(join(home, 'current-context'), 'gone\n', { mode: 0o600 });
     assert.throws(() => reached(home), refuses('HANSA_USAGE', /no context gone/));
   });
