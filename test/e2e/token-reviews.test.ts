@@ -282,6 +282,13 @@ suite('a caller', () => {
     const ofApp2 = await call({ ...asked, authorization: `Bearer ${app2.token()}` });
     assert.equal(ofApp2.status, 403);
     assert.match(ofApp2.body.message ?? '', /serviceaccount:app2:shop:web/);
+    // The caller learns nothing else, but the operator does.
+    await until(async () => {
+      const { stdout } = await site('audit', 'list', '--verb', 'token.caller', '-o', 'json');
+      return /ServiceAccount of app1 .*target audiences \[\\"hansa:\/\/lubeck\.example/.test(
+        stdout,
+      );
+    }, 'the audit log does not say why the ServiceAccount was not accepted');
   });
 
   test('may not use an expired or forged ServiceAccount token', async () => {

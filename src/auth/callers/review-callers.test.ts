@@ -35,11 +35,13 @@ function scene(anonymous = false) {
   const reviewer = new TestReviewer();
   const keys = new TestKeys();
   for (const name of ['app1', 'app2', 'app3']) keys.held.set(name, [keyOf(name)]);
+  const rejections: string[] = [];
   const serviceAccounts = new ServiceAccountCallers({
     clusters: directory,
     keys,
     reviewer,
     audience,
+    rejected: ({ name }, { error }) => void rejections.push(`${name}: ${error}`),
   });
   const callers = new ReviewCallers({
     trustDomain: TrustDomain.parse('lubeck.example'),
@@ -67,7 +69,7 @@ function scene(anonymous = false) {
     reviewer.tokens.set(token, { cluster, username, audiences });
     return bearer(token);
   };
-  return { directory, reviewer, keys, ask, account };
+  return { directory, reviewer, keys, ask, account, rejections };
 }
 
 const pairs = new Map<string, KeyPair>();
@@ -106,6 +108,23 @@ suite('a ServiceAccount token', () => {
       via: 'serviceaccount',
       credential: 'app1',
     });
+  });
+
+  test('that its cluster denies is reported, each time, and others are not', async () => {
+    const { ask, account, rejections, reviewer } = scene();
+    assert.equal(await ask(account('t1', 'app1', [apiServerAudience])), undefined);
+    assert.equal(rejections.length, 1);
+    assert.match(rejections[0] ?? '', /^app1: /);
+    const accepted = account('t2', 'app1');
+    assert.notEqual(await ask(accepted), undefined);
+    assert.equal(rejections.length, 1);
+    // The same connection and token, after the account was deleted.
+    reviewer.tokens.clear();
+    assert.equal(await ask(accepted), undefined);
+    assert.equal(rejections.length, 2);
+    // A stranger must not fill the audit log.
+    assert.equal(await ask(bearer(signed('t3', 'a stranger'))), undefined);
+    assert.equal(rejections.length, 2);
   });
 
   test('is shown to the cluster that signed it only, of those that share its issuer', async () => {

@@ -9,7 +9,7 @@ import type { ClusterKeys } from '../keys/cluster-keys.ts';
 import { type ReadToken, readToken } from '../review/read-token.ts';
 import { readHeader } from '../review/token-header.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
-import type { Verdict } from '../review/verdict.ts';
+import type { Acceptance, Denial, Verdict } from '../review/verdict.ts';
 
 export interface ServiceAccountCallersOptions {
   readonly clusters: Pick<ClusterDirectory, 'find' | 'list'>;
@@ -17,6 +17,11 @@ export interface ServiceAccountCallersOptions {
   readonly reviewer: TokenReviewer;
   /** The audience of this site. */
   readonly audience: string;
+  /**
+   * Called where a cluster signed the token of a caller and denies it, for example because the token is for
+   * another audience. The caller only learns that it is not authenticated.
+   */
+  readonly rejected: (cluster: ReviewedCluster, denial: Denial) => void;
 }
 
 /** What a connection showed before: the same token is not read again, only reviewed again. */
@@ -47,7 +52,11 @@ export class ServiceAccountCallers {
     if (shown === undefined || cluster === undefined || cluster.uid !== shown.clusterUid)
       return this.#search(token, connection);
     // The same object as before, so that the authorizer finds its cached rights.
-    const again = ({ authenticated }: Verdict) => (authenticated ? shown.caller : undefined);
+    const again = (verdict: Verdict) => {
+      if (verdict.authenticated) return shown.caller;
+      this.#options.rejected(cluster, verdict);
+      return undefined;
+    };
     const verdict = this.#review(cluster, token);
     return verdict instanceof Promise ? verdict.then(again) : again(verdict);
   }
@@ -62,7 +71,11 @@ export class ServiceAccountCallers {
     const waiting: Promise<Shown | undefined>[] = [];
     for (const cluster of signers) {
       const verdict = tryNow(() => this.#review(cluster, token));
-      const settle = (one: Verdict) => shownBy(cluster, one, token);
+      const settle = (one: Verdict) => {
+        if (one.authenticated) return shownBy(cluster, one, token);
+        this.#options.rejected(cluster, one);
+        return undefined;
+      };
       if (verdict instanceof Promise) waiting.push(verdict.then(settle));
       else {
         const shown = settle(verdict);
@@ -132,8 +145,8 @@ function refuseSharedKey(signers: readonly ReviewedCluster[]): void {
   );
 }
 
-function shownBy(cluster: ReviewedCluster, verdict: Verdict, token: string): Shown | undefined {
-  const caller = verdict.authenticated ? callerOf(cluster, verdict.user.username) : undefined;
+function shownBy(cluster: ReviewedCluster, verdict: Acceptance, token: string): Shown | undefined {
+  const caller = callerOf(cluster, verdict.user.username);
   return caller && { token, clusterUid: cluster.uid, clusterName: cluster.name, caller };
 }
 

@@ -1,14 +1,18 @@
 // Connects clusters and reviewer with the listener: routes, callers, limits, metrics and host names.
 
+import { clusterKind } from '../../api/kinds/cluster.ts';
+import { actorOf } from '../../core/access/audit-draft.ts';
+import { anonymous } from '../../core/access/identity.ts';
 import type { HostedNames } from '../../core/identity/tls/host-certificates.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { PlaneRoute } from '../../core/plane/route.ts';
 import { ReviewCallers } from '../callers/review-callers.ts';
 import { ReviewLimits } from '../callers/review-limits.ts';
 import { ServiceAccountCallers } from '../callers/service-account-callers.ts';
-import type { ClusterDirectory } from '../clusters/reviewed-cluster.ts';
+import type { ClusterDirectory, ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { ClusterKeys } from '../keys/cluster-keys.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
+import type { Denial } from '../review/verdict.ts';
 import { type AuthSettings, siteAudience } from '../settings.ts';
 import { baseDomains, hostOfCluster, meaningOf } from './cluster-hosts.ts';
 import { ClusterOfRequest } from './cluster-of-request.ts';
@@ -45,6 +49,7 @@ export function serveReviews(
       keys,
       reviewer,
       audience: siteAudience(settings, trustDomain),
+      rejected: (cluster, denial) => rejectedCaller(audit, cluster, denial),
     }),
   });
   const clusterOf = new ClusterOfRequest({
@@ -80,6 +85,23 @@ export function serveReviews(
   };
 }
 
+/** The audit log tells the operator why a ServiceAccount got 401. It aggregates equal denials of a minute. */
+function rejectedCaller(
+  audit: PlaneContext['audit'],
+  { name, uid }: ReviewedCluster,
+  { error }: Denial,
+): void {
+  audit.deny({
+    actor: actorOf(anonymous),
+    verb: 'token.caller',
+    kind: clusterKind.kind,
+    name,
+    uid,
+    outcome: 'deny',
+    reason: `a ServiceAccount of ${name} called with a token that is not accepted: ${error ?? 'it is not valid'}`,
+  });
+}
+
 function namesOf(clusters: ClusterDirectory): ReadonlySet<string> {
   return new Set(clusters.list().map(({ name }) => name));
 }
@@ -87,14 +109,14 @@ function namesOf(clusters: ClusterDirectory): ReadonlySet<string> {
 /** The host names of registered clusters, with their short forms. */
 export function hostedNames(
   baseDomain: string,
-  clusters: Pick<ClusterDirectory, 'find' | 'local' | 'onChange'>,
+  clusters: Pick<ClusterDirectory, 'find' | 'onChange'>,
 ): HostedNames {
   const bases = baseDomains(baseDomain);
   return {
     namesFor: (serverName) => {
       const meaning = meaningOf(bases, serverName.toLowerCase());
-      if (meaning === 'local')
-        return clusters.local() && bases.map((base) => hostOfCluster(base, undefined));
+      // Also without a local cluster, so that clients get the 404 that says so and no TLS error.
+      if (meaning === 'local') return bases.map((base) => hostOfCluster(base, undefined));
       if (typeof meaning !== 'object') return undefined;
       const { cluster } = meaning;
       return clusters.find(cluster) && bases.map((base) => hostOfCluster(base, cluster));
