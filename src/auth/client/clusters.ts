@@ -27,5 +27,5 @@ export async function findCluster(client: SiteClient, name: string): Promise<Clu
 /** What a deletion ends, for the question. */
 export function removalEffect(names: readonly string[]): string {
   const whose = names.length === 1 ? 'its' : 'their';
-  return `The site stops to review ${whose} tokens at once, and deletes ${whose} stored credential${names.length === 1 ? '' : 's'}.`;
+  return `The site stops reviewing ${whose} tokens at once, and deletes ${whose} stored credential${names.length === 1 ? '' : 's'}.`;
 }

@@ -126,7 +126,7 @@ suite('hansa cluster remove', () => {
     const { questions, deleted, printed } = await runCluster(['remove', 'app1'], site);
     assert.match(
       questions[0] ?? '',
-      /^Remove app1\? .* review its tokens at once, and deletes its/,
+      /^Remove app1\? .* reviewing its tokens at once, and deletes its/,
     );
     assert.deepEqual(deleted, ['app1']);
     assert.equal(printed, 'app1 removed');
