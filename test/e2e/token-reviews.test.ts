@@ -446,16 +446,8 @@ suite('a Cluster', () => {
   });
 
   test('is for administrators: an editor cannot create one', async () => {
-    const made = await site(
-      'access',
-      'token',
-      'create',
-      'editor',
-      '--role',
-      'editor',
-      '-o',
-      'json',
-    );
+    const role = ['--role', 'editor', '-o', 'json'];
+    const made = await site('access', 'token', 'create', 'editor', ...role);
     assert.equal(made.code, 0, made.stderr);
     const { token } = JSON.parse(made.stdout) as { readonly token: string };
     const { status } = await call({
