@@ -3,8 +3,8 @@
 
 import type { StoredAcceptance } from '../review/stored-acceptance.ts';
 
-/** The entry with its numbers, the key of 32 bytes, and the slot in a Map that is half full on average. */
-const entryBytes = 128 + 48 + 72;
+/** The entry with its numbers and links, the key of 32 bytes, and the slot in a Map that is half full on average. */
+const entryBytes = 152 + 48 + 72;
 /** A stored acceptance with its number, without its text. */
 const acceptanceBytes = 64;
 /** An array: the object and the head of its elements. */

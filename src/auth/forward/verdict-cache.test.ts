@@ -186,6 +186,16 @@ suite('the size of the cache', () => {
     assert.deepEqual(found, ['a', 'c', 'd']);
   });
 
+  test('spares a bounded number of used entries for one that is added', () => {
+    const { add, find, accept } = cacheOf(1_200);
+    const names = Array.from({ length: 1_200 }, (_, index) => `n${index}`);
+    for (const name of names) add(app1, 'v1', name, accept('aaa'));
+    for (const name of names) find(app1, 'v1', name);
+    add(app1, 'v1', 'another', accept('aaa'));
+    const gone = names.filter((name) => find(app1, 'v1', name) === undefined);
+    assert.deepEqual(gone, ['n1000']);
+  });
+
   test('leaves out an acceptance that is larger than the whole cache', () => {
     const { add, find, accept } = cacheOf(3);
     add(app1, 'v1', 'small', accept('aaa'));

@@ -21,7 +21,11 @@ export interface KnownToken {
   readonly acceptance: Acceptance | undefined;
 }
 
+/** Also a link of the list of its shelf. */
 class Entry implements KnownToken {
+  readonly key: string;
+  older: Entry | undefined;
+  newer: Entry | undefined;
   readonly keysVersion: string;
   /** Monotonic. */
   readonly endsAt: number;
@@ -37,6 +41,7 @@ class Entry implements KnownToken {
 
   constructor(
     clock: Clock,
+    key: string,
     keysVersion: string,
     claimed: ClaimedIdentity,
     acceptance: Acceptance | undefined,
@@ -45,6 +50,7 @@ class Entry implements KnownToken {
     const { acceptance: claims, tokenAudiences } = claimed;
     const stored = StoredAcceptance.of(claims);
     this.#clock = clock;
+    this.key = key;
     this.keysVersion = keysVersion;
     this.#claims = stored;
     this.#tokenAudiences = isSame(tokenAudiences, claims.audiences) ? undefined : tokenAudiences;
@@ -78,15 +84,62 @@ function isSame(one: readonly string[], other: readonly string[]): boolean {
   );
 }
 
-/** The entries of one version of one cluster, oldest first. */
-interface Shelf {
+/**
+ * The entries of one version of one cluster. Their list begins with the oldest. A Map has an order too, but
+ * looking for its first entry takes longer with each one that was deleted before it.
+ */
+class Shelf {
   readonly generation: number;
-  readonly entries: Map<string, Entry>;
-  bytes: number;
+  readonly entries = new Map<string, Entry>();
+  oldest: Entry | undefined;
+  newest: Entry | undefined;
+  bytes = 0;
+
+  constructor(generation: number) {
+    this.generation = generation;
+  }
+
+  add(entry: Entry): void {
+    this.entries.set(entry.key, entry);
+    this.bytes += entry.bytes;
+    this.#append(entry);
+  }
+
+  drop(entry: Entry): void {
+    this.entries.delete(entry.key);
+    this.bytes -= entry.bytes;
+    this.#unlink(entry);
+  }
+
+  /** Makes an entry the newest one. */
+  spare(entry: Entry): void {
+    entry.used = false;
+    this.#unlink(entry);
+    this.#append(entry);
+  }
+
+  #append(entry: Entry): void {
+    entry.older = this.newest;
+    if (this.newest === undefined) this.oldest = entry;
+    else this.newest.newer = entry;
+    this.newest = entry;
+  }
+
+  #unlink(entry: Entry): void {
+    const { older, newer } = entry;
+    if (older === undefined) this.oldest = newer;
+    else older.newer = newer;
+    if (newer === undefined) this.newest = older;
+    else newer.older = older;
+    entry.older = undefined;
+    entry.newer = undefined;
+  }
 }
 
 /** Ended entries to drop when one is added, so that they go without a timer. */
 const sweptAtOnce = 4;
+/** Used entries to spare when one must go, so that a cache full of them does not stop the process. */
+const sparedAtOnce = 1_000;
 
 /**
  * The key of a question within a cluster. The audiences are sorted, because their order only changes the
@@ -130,7 +183,7 @@ export class VerdictCache {
     const entry = shelf.entries.get(key);
     if (entry === undefined) return undefined;
     if (entry.keysVersion !== keysVersion || entry.hasEnded) {
-      this.#drop(shelf, key, entry);
+      this.#drop(shelf, entry);
       return undefined;
     }
     entry.used = true;
@@ -149,13 +202,14 @@ export class VerdictCache {
     acceptance?: Acceptance,
     acceptedUntil = Number.POSITIVE_INFINITY,
   ): void {
-    const entry = new Entry(this.#clock, keysVersion, claimed, acceptance, acceptedUntil);
+    const entry = new Entry(this.#clock, key, keysVersion, claimed, acceptance, acceptedUntil);
     if (entry.hasEnded || entry.bytes > this.#maxBytes) return;
     const shelf = this.#shelfFor(cluster);
     if (shelf === undefined) return;
     const earlier = shelf.entries.get(key);
-    if (earlier !== undefined) this.#drop(shelf, key, earlier);
-    this.#put(shelf, key, entry);
+    if (earlier !== undefined) this.#drop(shelf, earlier);
+    shelf.add(entry);
+    this.#bytes += entry.bytes;
     this.#sweep(shelf);
     while (this.#bytes > this.#maxBytes) this.#evict(this.#shelfToShorten(shelf));
   }
@@ -163,7 +217,7 @@ export class VerdictCache {
   remove(cluster: ClusterVersion, key: string): void {
     const shelf = this.#shelves.get(cluster.uid);
     const entry = shelf?.entries.get(key);
-    if (shelf !== undefined && entry !== undefined) this.#drop(shelf, key, entry);
+    if (shelf !== undefined && entry !== undefined) this.#drop(shelf, entry);
   }
 
   /** Drops everything about clusters that are not in the list in this version. */
@@ -182,7 +236,7 @@ export class VerdictCache {
       if (current.generation > generation) return undefined;
       this.#clear(uid, current);
     }
-    const created = { generation, entries: new Map<string, Entry>(), bytes: 0 };
+    const created = new Shelf(generation);
     this.#shelves.set(uid, created);
     return created;
   }
@@ -192,24 +246,14 @@ export class VerdictCache {
     this.#shelves.delete(uid);
   }
 
-  #put(shelf: Shelf, key: string, entry: Entry): void {
-    shelf.entries.set(key, entry);
-    shelf.bytes += entry.bytes;
-    this.#bytes += entry.bytes;
-  }
-
-  #drop(shelf: Shelf, key: string, entry: Entry): void {
-    shelf.entries.delete(key);
-    shelf.bytes -= entry.bytes;
+  #drop(shelf: Shelf, entry: Entry): void {
+    shelf.drop(entry);
     this.#bytes -= entry.bytes;
   }
 
   #sweep(shelf: Shelf): void {
-    let left = sweptAtOnce;
-    for (const [key, entry] of shelf.entries) {
-      if (left-- === 0 || !entry.hasEnded) return;
-      this.#drop(shelf, key, entry);
-    }
+    for (let left = sweptAtOnce; left > 0 && shelf.oldest?.hasEnded === true; left--)
+      this.#drop(shelf, shelf.oldest);
   }
 
   #shelfToShorten(asking: Shelf): Shelf {
@@ -220,11 +264,11 @@ export class VerdictCache {
   }
 
   #evict(shelf: Shelf): void {
-    for (const [key, entry] of shelf.entries) {
-      this.#drop(shelf, key, entry);
-      if (!entry.used || entry.hasEnded) return;
-      entry.used = false;
-      this.#put(shelf, key, entry);
+    let { oldest } = shelf;
+    for (let left = sparedAtOnce; left > 0 && oldest?.used === true && !oldest.hasEnded; left--) {
+      shelf.spare(oldest);
+      ({ oldest } = shelf);
     }
+    if (oldest !== undefined) this.#drop(shelf, oldest);
   }
 }
