@@ -61,3 +61,31 @@ test('a site that takes the call and never answers is not waited for without end
   assert.equal(waits.size, 0, 'no timer is left');
   server.close();
 });
+
+test('a server that speaks no gRPC, such as the api listener, is named as the mistake', async () => {
+  for (const headers of [
+    { ':status': 401, 'content-type': 'application/json' },
+    { ':status': 200 },
+  ]) {
+    const { server, url } = await silentServer();
+    server.on('stream', (stream) => {
+      stream.on('error', () => undefined);
+      stream.respond(headers);
+      stream.end('{"kind":"Status"}');
+    });
+    const parts = {
+      server: { url, bundle: site.authority.bundle },
+      clock: systemClock,
+      random: systemRandom,
+      key: ownKey,
+    };
+    const wish = { token: 'machines', role: 'agent', name: 'crane-1' };
+    await assert.rejects(joinBySecret(parts, wish, Buffer.alloc(32, 1)), {
+      code: 'HANSA_UNREACHABLE',
+      message: new RegExp(
+        `HTTP status ${headers[':status']}, and not with gRPC\\. .*federation listener`,
+      ),
+    });
+    server.close();
+  }
+});

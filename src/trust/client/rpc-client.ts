@@ -26,6 +26,8 @@ export class RpcClientCall {
   readonly #close: () => void;
   #status: string | undefined;
   #message = '';
+  /** The HTTP status of an answer that is not gRPC. */
+  #otherStatus: number | undefined;
 
   /** The connection is for this call alone, and ends with it. */
   constructor(
@@ -49,7 +51,11 @@ export class RpcClientCall {
       if (typeof headers['grpc-status'] === 'string') this.#status = headers['grpc-status'];
       if (typeof headers['grpc-message'] === 'string') this.#message = headers['grpc-message'];
     };
-    this.#stream.on('response', learn);
+    this.#stream.on('response', (headers) => {
+      learn(headers);
+      if (headers['content-type']?.startsWith('application/grpc') !== true)
+        this.#otherStatus = headers[':status'] ?? 0;
+    });
     this.#stream.on('trailers', learn);
     this.#stream.on('error', () => undefined);
     this.#chunks = (this.#stream as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
@@ -68,6 +74,7 @@ export class RpcClientCall {
   /** The next message. Throws what the server answered instead, or HANSA_UNREACHABLE. */
   async read(): Promise<Buffer> {
     for (;;) {
+      if (this.#otherStatus !== undefined) throw this.#over();
       const message = this.#frames.take();
       if (message !== undefined) return message;
       const next = await this.#next();
@@ -90,6 +97,13 @@ export class RpcClientCall {
   }
 
   #over(cause?: unknown): HansaError {
+    if (this.#otherStatus !== undefined && this.#status === undefined) {
+      return new HansaError(
+        'HANSA_UNREACHABLE',
+        `Cannot ${this.#purpose}: the server answered with HTTP status ${this.#otherStatus}, and not with gRPC. Check that the URL is the federation listener of the site (hansa status shows it), and not its api listener.`,
+        { cause },
+      );
+    }
     if (this.#status === undefined || this.#status === String(rpcStatus.ok)) {
       return new HansaError(
         'HANSA_UNREACHABLE',
