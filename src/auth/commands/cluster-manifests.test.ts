@@ -46,6 +46,24 @@ suite('hansa cluster services', () => {
     assert.match(printed, /namespace: fed/);
   });
 
+  test('warns where the site does not listen on the address', async () => {
+    const args = ['services', '--address', '192.0.2.7'];
+    for (const listener of ['https://127.0.0.1:7443', 'https://[::1]:7443']) {
+      const { printed, notes } = await runCluster(args, { clusters, listener });
+      assert.match(notes, /Pods cannot reach it\. Start the site with --api 0\.0\.0\.0:7443/);
+      assert.match(printed, /192\.0\.2\.7/);
+      // A proxy has that port.
+      assert.equal(
+        (await runCluster([...args, '--port', '443'], { clusters, listener })).notes,
+        '',
+      );
+    }
+    assert.equal(
+      (await runCluster(args, { clusters, listener: 'https://0.0.0.0:7443' })).notes,
+      '',
+    );
+  });
+
   test('prints one List with -o json', async () => {
     const { printed } = await runCluster(['services', '-o', 'json'], { clusters });
     const { kind, items } = JSON.parse(printed) as { kind: string; items: unknown[] };

@@ -49,7 +49,7 @@ each registered cluster. Apply them in each cluster whose Pods ask for reviews, 
 cluster. The site keeps the ConfigMap fresh in registered clusters.
 
 Examples:
-  hansa cluster services --address 10.0.0.5 | kubectl apply --server-side -f -`,
+  hansa cluster services --address 10.0.0.5 | kubectl apply --server-side --force-conflicts -f -`,
     )
     .action((options: ServicesOptions, command: Command) =>
       kit.withClient(command, async (client) => {
@@ -64,7 +64,7 @@ Examples:
         const manifests = serviceManifests({
           namespace,
           clusters: clusters.map(({ metadata }) => metadata.name),
-          ...(await endpointOf(client, options)),
+          ...(await endpointOf(client, options, (text) => kit.note(text))),
           trustDomain,
           ca,
         });
@@ -83,6 +83,7 @@ function parsePort(text: string): number {
 async function endpointOf(
   client: SiteClient,
   { address, port }: ServicesOptions,
+  note: (text: string) => void,
 ): Promise<{ readonly addresses: readonly string[]; readonly port: number }> {
   if (address !== undefined && port !== undefined) return { addresses: address, port };
   const site = (await client.get(siteKind, siteKind.singleton as string)) as unknown as Site;
@@ -90,8 +91,16 @@ async function endpointOf(
   const found = /^(?:https:\/\/)?\[?([^\]]*)\]?:(\d+)\/?$/.exec(listener);
   const listenerPort = port ?? Number(found?.[2] ?? 0);
   if (listenerPort === 0) throw usageError('The site has no api listener on a port. Add --port.');
-  if (address !== undefined) return { addresses: address, port: listenerPort };
   const ip = found?.[1] ?? '';
+  if (address !== undefined) {
+    // Without --port, no proxy forwards another port to the listener.
+    if (/^(?:127\.|::1$|localhost$)/.test(ip)) {
+      note(
+        `Warning: the api listener of the site has the address ${listener}, so Pods cannot reach it. Start the site with --api 0.0.0.0:${listenerPort}.`,
+      );
+    }
+    return { addresses: address, port: listenerPort };
+  }
   const isUsable = isIP(ip) !== 0 && !/^(?:127\.|0\.0\.0\.0$|::1?$)/.test(ip);
   if (isUsable) return { addresses: [ip], port: listenerPort };
   throw usageError(

@@ -16,6 +16,8 @@ import { clusterCommand } from './cluster.ts';
 export interface TestSiteOptions {
   readonly clusters?: readonly JsonObject[];
   readonly info?: JsonObject;
+  /** Of the api listener. */
+  readonly listener?: string;
   /** Of an examination, by cluster. */
   readonly findings?: Readonly<Record<string, readonly Finding[]>>;
   /** Answers all other requests; throws what the site would answer. */
@@ -55,7 +57,9 @@ export async function runCluster(args: readonly string[], options: TestSiteOptio
     table: async () => ({ kind: 'Table', columnDefinitions: [{ name: 'Name' }], rows: [] }),
     get: async (kind: Kind, name: string) => {
       if (kind.kind === 'Site') {
-        return { status: { listeners: [{ name: 'api', address: '10.0.0.5:7443' }] } };
+        return {
+          status: { listeners: [{ name: 'api', address: options.listener ?? '10.0.0.5:7443' }] },
+        };
       }
       const found = clusters.find((each) => nameOf(each) === name);
       if (found === undefined) throw new HansaError('HANSA_NOT_FOUND', `no ${name}`);
