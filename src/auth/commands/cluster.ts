@@ -110,9 +110,11 @@ function removeCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-The command changes nothing in the cluster itself. To delete there what hansa cluster add created:
-  kubectl delete clusterrolebinding,clusterrole -l app.kubernetes.io/managed-by=hansa
-  kubectl delete serviceaccount hansa -n kube-fed
+The command changes nothing in the cluster itself. To delete there what hansa cluster add and hansa cluster
+services created for this site:
+  kubectl delete clusterrolebinding -l hansa.dev/trust-domain=TRUST-DOMAIN
+  kubectl delete serviceaccount,role,rolebinding,configmap,service,endpointslice -n kube-fed \\
+    -l app.kubernetes.io/managed-by=hansa
 
 Examples:
   hansa cluster remove app1`,
