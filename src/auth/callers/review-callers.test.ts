@@ -3,6 +3,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { suite, test } from 'node:test';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
+import { VirtualClock } from '../../core/clock/virtual.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { PresentedCredential } from '../../core/plane/route.ts';
@@ -13,6 +14,7 @@ import {
   signToken,
 } from '../review/test-service-account-tokens.ts';
 import type { Verdict } from '../review/verdict.ts';
+import { CallerChecks } from './caller-checks.ts';
 import { ReviewCallers } from './review-callers.ts';
 import { ServiceAccountCallers } from './service-account-callers.ts';
 import {
@@ -32,16 +34,19 @@ function scene(anonymous = false) {
     testCluster('app2', { acceptsAPIServerAudience: true }),
     testCluster('app3', { issuer: 'https://other.example' }),
   );
+  const clock = new VirtualClock();
   const reviewer = new TestReviewer();
   const keys = new TestKeys();
   for (const name of ['app1', 'app2', 'app3']) keys.held.set(name, [keyOf(name)]);
   const rejections: string[] = [];
+  const checks = new CallerChecks(clock);
   const serviceAccounts = new ServiceAccountCallers({
     clusters: directory,
     keys,
     reviewer,
     audience,
     rejected: ({ name }, { error }) => void rejections.push(`${name}: ${error}`),
+    checks,
   });
   const callers = new ReviewCallers({
     trustDomain: TrustDomain.parse('lubeck.example'),
@@ -69,7 +74,7 @@ function scene(anonymous = false) {
     reviewer.tokens.set(token, { cluster, username, audiences });
     return bearer(token);
   };
-  return { directory, reviewer, keys, ask, account, rejections };
+  return { directory, reviewer, keys, ask, account, rejections, checks, clock };
 }
 
 const pairs = new Map<string, KeyPair>();
@@ -147,6 +152,54 @@ suite('a ServiceAccount token', () => {
     });
     assert.deepEqual(reviewer.asked, []);
     assert.equal((await ask(account('t2', 'app2')))?.user, 'serviceaccount:app2:shop:web');
+  });
+
+  test('of an account without rights does not make the site ask API servers at will', async () => {
+    const { ask, account, reviewer, clock } = scene();
+    reviewer.slow.add('app1');
+    let refused: unknown;
+    const tries = 3000;
+    for (let at = 0; at < tries && refused === undefined; at++) {
+      // Each on a connection of its own, and some with another token of the account.
+      const token = account(`t${at % 3}`, 'app1');
+      refused = await Promise.resolve(ask({ ...token, connection: {} })).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+    }
+    assert.ok(hasCode(refused, 'HANSA_TOO_MANY_REQUESTS'), String(refused));
+    assert.ok((refused.details?.retryAfterSeconds ?? 0) >= 1);
+    const before = reviewer.asked.length;
+    assert.ok(before < tries);
+    await assert.rejects(async () => ask({ ...account('t9', 'app1'), connection: {} }));
+    assert.equal(reviewer.asked.length, before);
+    await clock.advance(60_000);
+    assert.ok(await ask({ ...account('t1', 'app1'), connection: {} }));
+  });
+
+  test('of an account with rights is never refused for the number of its requests', async () => {
+    const { ask, account, reviewer, checks } = scene();
+    reviewer.slow.add('app1');
+    const token = account('t1', 'app1');
+    for (let at = 0; at < 3000; at++) {
+      const caller = await ask(token);
+      assert.ok(caller);
+      checks.authorized(caller.user, '127.0.0.1');
+    }
+  });
+
+  test('of one address is refused also where each has another account', async () => {
+    const { ask, reviewer, account } = scene();
+    reviewer.slow.add('app1');
+    let refusals = 0;
+    for (let at = 0; at < 1100; at++) {
+      const sub = `system:serviceaccount:shop:a${at}`;
+      const token = signToken({ key: keyOf('app1'), claims: { iss: sharedIssuer, sub } });
+      await Promise.resolve(ask({ ...bearer(token), connection: {} })).catch(() => (refusals += 1));
+    }
+    assert.ok(refusals > 0);
+    const other = { ...account('t1', 'app1'), address: '10.0.0.9', connection: {} };
+    assert.ok(await ask(other));
   });
 
   test('of a new key makes the site fetch keys, and is then shown to its cluster', async () => {

@@ -37,7 +37,7 @@ export class ReviewCallers implements RouteAuthenticator {
     if (authorization !== undefined) {
       const token = bearerToken(authorization);
       if (token === undefined) return undefined;
-      return this.#options.serviceAccounts.find(token, presented.connection);
+      return this.#options.serviceAccounts.find(token, presented);
     }
     return this.#options.anonymous && isLocalProgram(presented) ? localProgram : undefined;
   }

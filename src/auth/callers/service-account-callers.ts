@@ -10,6 +10,7 @@ import { type ReadToken, readToken } from '../review/read-token.ts';
 import { readHeader } from '../review/token-header.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
 import type { Acceptance, Denial, Verdict } from '../review/verdict.ts';
+import type { CallerChecks } from './caller-checks.ts';
 
 export interface ServiceAccountCallersOptions {
   readonly clusters: Pick<ClusterDirectory, 'find' | 'list'>;
@@ -22,6 +23,7 @@ export interface ServiceAccountCallersOptions {
    * another audience. The caller only learns that it is not authenticated.
    */
   readonly rejected: (cluster: ReviewedCluster, denial: Denial) => void;
+  readonly checks: Pick<CallerChecks, 'allow' | 'asked'>;
 }
 
 /** What a connection showed before: the same token is not read again, only reviewed again. */
@@ -30,6 +32,12 @@ interface Shown {
   readonly clusterUid: string;
   readonly clusterName: string;
   readonly caller: Caller;
+}
+
+/** Where the token came from. */
+export interface Presenter {
+  readonly connection: object;
+  readonly address: string | undefined;
 }
 
 /** Every ServiceAccount of every cluster. */
@@ -44,33 +52,41 @@ export class ServiceAccountCallers {
     this.#options = options;
   }
 
-  /** Undefined where no cluster accepts the token. Rejects with HANSA_UNAVAILABLE where one that might could not check. */
-  find(token: string, connection: object): Caller | undefined | Promise<Caller | undefined> {
+  /**
+   * Undefined where no cluster accepts the token. Rejects with HANSA_UNAVAILABLE where one that might could not
+   * check, and with HANSA_TOO_MANY_REQUESTS before it asks an API server too often.
+   */
+  find(
+    token: string,
+    { connection, address }: Presenter,
+  ): Caller | undefined | Promise<Caller | undefined> {
     const shown = this.#shown.get(connection);
     const cluster =
       shown?.token === token ? this.#options.clusters.find(shown.clusterName) : undefined;
     if (shown === undefined || cluster === undefined || cluster.uid !== shown.clusterUid)
-      return this.#search(token, connection);
+      return this.#search(token, { connection, address });
     // The same object as before, so that the authorizer finds its cached rights.
     const again = (verdict: Verdict) => {
       if (verdict.authenticated) return shown.caller;
       this.#options.rejected(cluster, verdict);
       return undefined;
     };
-    const verdict = this.#review(cluster, token);
+    const verdict = this.#review(cluster, token, shown.caller.user, address);
     return verdict instanceof Promise ? verdict.then(again) : again(verdict);
   }
 
   /** Clusters can share an issuer. Only the one that signed the token is asked, because it sees the token. */
-  async #search(token: string, connection: object): Promise<Caller | undefined> {
-    const issuer = issuerOf(token);
+  async #search(token: string, { connection, address }: Presenter): Promise<Caller | undefined> {
+    const { issuer, subject } = claimsOf(token);
     if (issuer === undefined || !hasKeyId(token)) return undefined;
     const clusters = this.#options.clusters.list().filter((one) => one.issuer === issuer);
     const signers = await this.#signersOf(token, clusters);
     refuseSharedKey(signers);
     const waiting: Promise<Shown | undefined>[] = [];
     for (const cluster of signers) {
-      const verdict = tryNow(() => this.#review(cluster, token));
+      // The name is that of the verdict, if the cluster accepts the token.
+      const account = userOf(cluster, subject) ?? cluster.name;
+      const verdict = tryNow(() => this.#review(cluster, token, account, address));
       const settle = (one: Verdict) => {
         if (one.authenticated) return shownBy(cluster, one, token);
         this.#options.rejected(cluster, one);
@@ -115,12 +131,20 @@ export class ServiceAccountCallers {
     return keys === undefined ? 'unknownKey' : readToken(token, keys, cluster.issuer).type;
   }
 
-  #review(cluster: ReviewedCluster, token: string): Verdict | Promise<Verdict> {
-    const { audience, reviewer } = this.#options;
+  #review(
+    cluster: ReviewedCluster,
+    token: string,
+    account: string,
+    address: string | undefined,
+  ): Verdict | Promise<Verdict> {
+    const { audience, reviewer, checks } = this.#options;
+    checks.allow(account, address);
     const audiences = cluster.acceptsAPIServerAudience
       ? [audience, ...cluster.apiAudiences]
       : [audience];
-    return reviewer.review(cluster, { token, audiences });
+    const verdict = reviewer.review(cluster, { token, audiences });
+    if (verdict instanceof Promise) checks.asked(account, address);
+    return verdict;
   }
 
   /** Only the cluster that named the caller, so that a later answer of another one does not rename it. */
@@ -209,15 +233,21 @@ function firstFound(waiting: readonly Promise<Shown | undefined>[]): Promise<Sho
 /** A payload has a few dozen values. */
 const maxPayloadValues = 1000;
 
-/** The issuer that the token claims. Nothing is verified: it only chooses the clusters that are asked. */
-function issuerOf(token: string): string | undefined {
+/** Issuer and subject that the token claims. Nothing is verified: the issuer only chooses the clusters that are asked. */
+function claimsOf(token: string): {
+  readonly issuer: string | undefined;
+  readonly subject: string;
+} {
   const [, payload = ''] = token.split('.', 2);
   try {
     const claims = parseBoundedJson(Buffer.from(payload, 'base64url'), maxPayloadValues);
-    const issuer = (claims as { readonly iss?: unknown } | null)?.iss;
-    return typeof issuer === 'string' ? issuer : undefined;
+    const { iss, sub } = (claims ?? {}) as { readonly iss?: unknown; readonly sub?: unknown };
+    return {
+      issuer: typeof iss === 'string' ? iss : undefined,
+      subject: typeof sub === 'string' ? sub : '',
+    };
   } catch {
-    return undefined;
+    return { issuer: undefined, subject: '' };
   }
 }
 

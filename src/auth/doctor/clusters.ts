@@ -37,10 +37,10 @@ export function judgeClusters(clusters: readonly Cluster[]): readonly Finding[] 
   }
   const more = troubled.length - maxTold;
   return [
-    ...troubled.slice(0, maxTold).map(({ name, condition, why }) => {
+    ...troubled.slice(0, maxTold).map(({ name, condition, state, why }) => {
       const level = condition === 'Ready' ? problem : warning;
       const text =
-        condition === 'Ready' ? `${name} is not ready` : `${name}: ${condition} is False`;
+        condition === 'Ready' ? `${name} is not ready` : `${name}: ${condition} is ${state}`;
       return level(
         check,
         printable(text),

@@ -6,6 +6,7 @@ import { anonymous } from '../../core/access/identity.ts';
 import type { HostedNames } from '../../core/identity/tls/host-certificates.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { PlaneRoute } from '../../core/plane/route.ts';
+import { CallerChecks } from '../callers/caller-checks.ts';
 import { ReviewCallers } from '../callers/review-callers.ts';
 import { ReviewLimits } from '../callers/review-limits.ts';
 import { ServiceAccountCallers } from '../callers/service-account-callers.ts';
@@ -41,6 +42,7 @@ export function serveReviews(
   const { baseDomain } = settings;
   const routeMetrics = new RouteMetrics(metrics);
   const limits = new ReviewLimits({ clock, metrics, ...settings });
+  const checks = new CallerChecks(clock);
   const callers = new ReviewCallers({
     trustDomain,
     anonymous: settings.anonymous,
@@ -50,6 +52,7 @@ export function serveReviews(
       reviewer,
       audience: siteAudience(settings, trustDomain),
       rejected: (cluster, denial) => rejectedCaller(audit, cluster, denial),
+      checks,
     }),
   });
   const clusterOf = new ClusterOfRequest({
@@ -62,6 +65,7 @@ export function serveReviews(
     clusterOf,
     reviewer,
     callers,
+    checks,
     limits,
     metrics: routeMetrics,
     audit,

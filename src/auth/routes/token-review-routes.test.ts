@@ -6,6 +6,7 @@ import { VirtualClock } from '../../core/clock/virtual.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { callRoute, type TestCall } from '../../core/plane/test-request.ts';
+import { CallerChecks } from '../callers/caller-checks.ts';
 import { ReviewLimits } from '../callers/review-limits.ts';
 import { TestDirectory, TestReviewer, testCluster, testToken } from '../callers/test-clusters.ts';
 import { ClusterOfRequest } from './cluster-of-request.ts';
@@ -38,6 +39,7 @@ function scene() {
     }),
     reviewer,
     callers: { who: 'nobody', authenticate: () => undefined },
+    checks: new CallerChecks(clock),
     limits: new ReviewLimits({
       clock,
       metrics,

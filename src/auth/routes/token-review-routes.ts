@@ -13,6 +13,7 @@ import {
   type RouteTarget,
   route,
 } from '../../core/plane/route.ts';
+import type { CallerChecks } from '../callers/caller-checks.ts';
 import type { ReviewLimits } from '../callers/review-limits.ts';
 import { reviewsSubresource } from '../callers/token-reviewer-role.ts';
 import { checkPrefix, verdictFor } from '../callers/webhook-prefix.ts';
@@ -31,6 +32,7 @@ export interface ReviewRouteParts {
   readonly clusterOf: ClusterOfRequest;
   readonly reviewer: TokenReviewer;
   readonly callers: RouteAuthenticator;
+  readonly checks: Pick<CallerChecks, 'authorized'>;
   readonly limits: ReviewLimits;
   readonly metrics: RouteMetrics;
   readonly audit: Pick<Audit, 'deny'>;
@@ -93,6 +95,7 @@ function answerReview(
   const startedAtMs = parts.clock.monotonic();
   const cluster = registered(parts, name);
   const { headers, caller } = request;
+  hasRight(parts, request);
   checkPrefix(caller.user, cluster, parts.clusters.list());
   const encoding = answerEncoding(headerOf(headers.accept));
   parts.limits.take(caller.user, name);
@@ -105,6 +108,14 @@ function answerReview(
   };
   const verdict = reviewed(parts, cluster, asked.question, startedAtMs);
   return verdict instanceof Promise ? verdict.then(answer) : answer(verdict);
+}
+
+/** Tells the limit of checks that the caller may do what it asks for. */
+export function hasRight(
+  { checks }: Pick<ReviewRouteParts, 'checks'>,
+  { caller, address }: Pick<ApiRequest, 'caller' | 'address'>,
+): void {
+  if (caller.via === 'serviceaccount') checks.authorized(caller.user, address);
 }
 
 /** node:http joins or drops repeated headers of these names. */

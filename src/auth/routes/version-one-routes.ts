@@ -15,7 +15,13 @@ import {
 import { reviewsSubresource } from '../callers/token-reviewer-role.ts';
 import { refuseWebhookAuthenticator } from '../callers/webhook-prefix.ts';
 import type { ClusterDirectory } from '../clusters/reviewed-cluster.ts';
-import { denied, registered, type ReviewRouteParts, reviewed } from './token-review-routes.ts';
+import {
+  denied,
+  hasRight,
+  registered,
+  type ReviewRouteParts,
+  reviewed,
+} from './token-review-routes.ts';
 
 export interface VersionOneParts extends ReviewRouteParts {
   readonly clusters: Pick<ClusterDirectory, 'find' | 'list'>;
@@ -54,7 +60,8 @@ export function versionOneRoutes(parts: VersionOneParts): readonly PlaneRoute[] 
       // As for /validate, whose callers choose from this list.
       rights: [reviewAll],
       authenticator: parts.callers,
-      handle: () => {
+      handle: (request) => {
+        hasRight(parts, request);
         const clusters = parts.clusters.list().map(({ name, issuer }) => ({ name, issuer }));
         return json(200, { clusters });
       },
@@ -73,6 +80,7 @@ export function versionOneRoutes(parts: VersionOneParts): readonly PlaneRoute[] 
 async function validate(parts: VersionOneParts, request: ApiRequest): Promise<PlaneResponse> {
   const startedAtMs = parts.clock.monotonic();
   parts.metrics.countV1(request.caller.user);
+  hasRight(parts, request);
   const body = await request.body(maxBodyBytes);
   const asked = readRequest(body);
   if (asked === undefined)
