@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
+import { loadAgentParts } from '../src/core/agent/agent-part.ts';
 import { allKinds, allPlanes } from '../src/test-planes.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -47,4 +48,12 @@ test('the reference lists every metric that a part of the program declares', () 
     declared.filter((name) => !documented.includes(`\`${name}\``)),
     [],
   );
+});
+
+test('the part of a plane on agents can be loaded from its address', async () => {
+  const modules = allPlanes.flatMap(({ agentPart }) => agentPart ?? []);
+  assert.ok(modules.length > 0);
+  const parts = await loadAgentParts(modules);
+  for (const { section } of parts) assert.match(section, /^[a-z]+$/);
+  await assert.rejects(loadAgentParts(['data:text/javascript,']), /exports no agentPart/);
 });

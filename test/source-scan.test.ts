@@ -37,12 +37,15 @@ suite('reading imports', () => {
   });
 
   test('knows which imports are loaded only when the code runs', () => {
-    const { imports } = scan("const a = await import('a');\nimport { b } from 'b';");
+    const { imports } = scan(
+      "const a = await import('a');\nimport { b } from 'b';\nconst c = import.meta.resolve('c');",
+    );
     assert.deepEqual(
       imports.map(({ specifier, lazy }) => [specifier, lazy]),
       [
         ['a', true],
         ['b', undefined],
+        ['c', true],
       ],
     );
   });

@@ -19,7 +19,7 @@ export interface Import {
   readonly specifier: string;
   /** `import type` and `export type` leave nothing at run time. */
   readonly typeOnly: boolean;
-  /** `import()`: loaded when the code runs, not with the file. */
+  /** `import()` and `import.meta.resolve()`: loaded when the code runs, or by another process, not with the file. */
   readonly lazy?: true;
   readonly line: number;
 }
@@ -148,14 +148,18 @@ function precedent(between: string): Quoted['after'] {
 
 function importAt(code: readonly string[], at: number, specifier: string): Import | undefined {
   // Most strings are none, and the last few characters tell.
-  if (!/(?:\bfrom|\bimport|\bimport\()\s*$/.test(code.slice(Math.max(0, at - 40), at).join(''))) {
+  if (
+    !/(?:\bfrom|\bimport|\bimport\(|\bimport\.meta\.resolve\()\s*$/.test(
+      code.slice(Math.max(0, at - 40), at).join(''),
+    )
+  ) {
     return undefined;
   }
   const before = code.slice(Math.max(0, at - 4000), at).join('');
   const statement =
     /(?:^|[\n;}])\s*(import|export)(\s+type)?\b[\w\s{},*$'"]*\bfrom\s*$/.exec(before) ??
     /(?:^|[\n;}])\s*(import)()\s*$/.exec(before) ??
-    /\b(import)()\(\s*$/.exec(before);
+    /\b(import)()(?:\.meta\.resolve)?\(\s*$/.exec(before);
   if (statement === null) return undefined;
   const line = code.slice(0, at).filter((char) => char === '\n').length + 1;
   const lazy = /\(\s*$/.test(statement[0]);

@@ -10,6 +10,7 @@ import { createRegistry, type Registry } from '../api/registry.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { catalogOf, type ErrorCatalog } from '../core/errors/plane-errors.ts';
 import type { Plane } from '../core/plane/plane.ts';
+import { continueCommand } from './continue-command.ts';
 import { createClient } from './site/client.ts';
 import {
   type Connection,
@@ -23,6 +24,7 @@ import type { SiteClient } from '../core/plane/site-client.ts';
 import { printable } from '../core/command/columns.ts';
 import { type CommandKit, Interrupted, type Io, type Terminal } from '../core/plane/command-kit.ts';
 import { outputOption, renderValue } from './output/output.ts';
+import { type Output, standardOutput } from './output/standard-output.ts';
 import { printTable } from './output/table-output.ts';
 import { rootOf } from './root-command.ts';
 
@@ -33,14 +35,12 @@ export interface GlobalOptions extends ConnectionOptions {
 }
 
 /** What a command of `src/cli` receives. Commands of planes see only `CommandKit`. */
-export interface Cli extends CommandKit {
+export interface Cli extends CommandKit, Pick<Output, 'printPainted'> {
   /** The kinds of the core and of every plane. */
   readonly registry: Registry;
   readonly planes: readonly Plane[];
   /** The error codes of the core and of every plane. */
   readonly errors: ErrorCatalog;
-  /** As `print`, for text that contains colours. The caller has made all other parts printable. */
-  printPainted(text: string): void;
   /** Adds a colour, if standard output is a terminal and colours are not switched off. */
   paint(command: Command, style: 'green' | 'yellow' | 'red', text: string): string;
   /** As `withClient`, for a site that the command resolved itself. */
@@ -54,6 +54,7 @@ export interface CliParts {
 }
 
 export function createCli(given: Io, parts: CliParts): Cli {
+  const { version } = parts;
   const errors = catalogOf(parts.planes);
   let asked: AbortSignal | undefined;
   const io: Io = {
@@ -63,15 +64,8 @@ export function createCli(given: Io, parts: CliParts): Cli {
       return asked;
     },
   };
-  const note = (text: string): void => {
-    io.stderr.write(`${io.stderr.isTTY === true ? printable(text, false) : text}\n`);
-  };
-  const printPainted = (text: string): void => {
-    io.stdout.write(`${text}\n`);
-  };
-  const print = (text: string): void => {
-    printPainted(io.stdout.isTTY === true ? printable(text, false) : text);
-  };
+  const output = standardOutput(io);
+  const { print, note } = output;
   const withConnection: Cli['withConnection'] = async (connection, work) => {
     const transport = openConnection(connection, io.clock);
     // A command that ends itself when it is interrupted must not wait for an answer first.
@@ -94,15 +88,13 @@ export function createCli(given: Io, parts: CliParts): Cli {
   return {
     io,
     registry: createRegistry([...coreKinds, ...parts.planes.flatMap(({ kinds }) => kinds)]),
-    version: parts.version,
+    version,
     planes: parts.planes,
     agentParts: parts.planes.flatMap(({ agentPart }) => agentPart ?? []),
     errors,
-    print,
-    printPainted,
+    ...output,
     paint: (command, style, text) =>
       globalOptions(command).color === false ? text : styleText(style, text, { stream: io.stdout }),
-    note,
     withClient: async (command, work) =>
       withConnection(resolveConnection(globalOptions(command), io), work),
     withConnection,
@@ -132,6 +124,11 @@ export function createCli(given: Io, parts: CliParts): Cli {
     dataDir: (command) => {
       const options = globalOptions(command);
       return { byFlag: options.dataDir !== undefined, path: () => dataDirOf(options, io) };
+    },
+    continueIn: async (module, input) => {
+      const next = { module, input };
+      if (io.restart === undefined) await continueCommand({ ...output, io, version }, next);
+      else await io.restart(import.meta.resolve('./continued.ts'), JSON.stringify(next));
     },
   };
 }

@@ -1,12 +1,16 @@
 // The `Io` of the real process: streams, environment, signals. Only this file of the CLI accesses them.
 
 import { openSync } from 'node:fs';
+import { flushCompileCache } from 'node:module';
 import { join } from 'node:path';
 import { ReadStream, WriteStream } from 'node:tty';
+import { fileURLToPath } from 'node:url';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { exitCodeOf, exitCodeOfInterruption, exitCodes } from './exit-codes.ts';
 import { fileProblem } from '../core/command/file-problem.ts';
 import { Interrupted, type Io, type Terminal } from '../core/plane/command-kit.ts';
+
+const endingSignals = ['SIGINT', 'SIGTERM'] as const;
 
 /** Ends the process when the reader of standard output is gone, as SIGPIPE does for other programs. */
 function outputFailed(error: NodeJS.ErrnoException): void {
@@ -32,13 +36,21 @@ function openTerminal(): Terminal | undefined {
   }
 }
 
+function replaceProgram(entry: string, argument: string): never {
+  if (process.execve === undefined) throw new Error('this platform has no execve');
+  // From here on, a signal ends the process, until the new program has listeners.
+  for (const signal of endingSignals) process.removeAllListeners(signal);
+  const { argv, execArgv, execPath } = process;
+  return process.execve(execPath, [execPath, ...execArgv, entry, ...argv.slice(2), argument]);
+}
+
 export function processIo(): Io {
   let controller: AbortController | undefined;
   process.stdout.on('error', outputFailed);
   // There is nowhere left to report an error of standard error.
   process.stderr.on('error', () => undefined);
   // Every command ends with the same exit code, even one that has nothing to clean up.
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  for (const signal of endingSignals) {
     process.on(signal, () => {
       const interrupted = new Interrupted(signal);
       // A second signal ends the process without waiting for cleanup.
@@ -62,6 +74,14 @@ export function processIo(): Io {
       if (controller !== undefined) return controller.signal;
       controller = new AbortController();
       return controller.signal;
+    },
+    restart: async (entry, argument) => {
+      // execve runs no code of Node's exit, which would do this.
+      flushCompileCache();
+      // Node may have taken a signal from the kernel that its listener has not seen yet.
+      await new Promise((resolve) => setImmediate(resolve));
+      controller?.signal.throwIfAborted();
+      return replaceProgram(fileURLToPath(entry), argument);
     },
   };
 }

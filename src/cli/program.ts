@@ -1,8 +1,6 @@
-// Builds the command tree, runs a command line, and turns an error into one message and an exit code.
+// Builds the command tree, runs a command line, and reports mistakes in its words.
 
-import { inspect } from 'node:util';
 import { type Command, type CommanderError, Option } from 'commander';
-import { toHansaError } from '../core/errors/error.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { accessCommand } from './commands/access.ts';
 import { applyCommand } from './commands/apply.ts';
@@ -16,8 +14,8 @@ import { deleteCommand } from './commands/delete.ts';
 import { describeCommand } from './commands/describe.ts';
 import { docsCommand } from './commands/docs.ts';
 import { doctorCommand } from './commands/doctor.ts';
-import { errorText } from './output/error-text.ts';
-import { exitCodeOf, exitCodeOfInterruption, exitCodes } from './exit-codes.ts';
+import { exitCodeAfter, exitCodeOfReturn } from './exit-code-after.ts';
+import { exitCodes } from './exit-codes.ts';
 import { explainCommand } from './commands/explain.ts';
 import { getCommand } from './commands/get.ts';
 import { formatHelp } from './output/help-page.ts';
@@ -31,7 +29,7 @@ import { versionCommand } from './commands/version.ts';
 import { waitCommand } from './commands/wait.ts';
 import { watchCommand } from './commands/watch.ts';
 import { whoamiCommand } from './commands/whoami.ts';
-import { Interrupted, type Io } from '../core/plane/command-kit.ts';
+import type { Io } from '../core/plane/command-kit.ts';
 import { printable } from '../core/command/columns.ts';
 
 type MakeCommand = (cli: Cli) => Command;
@@ -153,7 +151,7 @@ function descendants(command: Command): Command[] {
 /** Runs one command line and resolves to its exit code. Never throws. */
 export async function runCli(args: readonly string[], io: Io, parts: CliParts): Promise<number> {
   const cli = createCli(io, parts);
-  try {
+  return exitCodeAfter(cli, async () => {
     const program = createProgram(cli);
     if (args.length === 0) {
       program.outputHelp();
@@ -163,28 +161,15 @@ export async function runCli(args: readonly string[], io: Io, parts: CliParts): 
     program.hook('preAction', (_program, action) => {
       ran = action.name();
     });
-    await program.parseAsync(args, { from: 'user' });
-    return isCutShort(io, ran) ? exitCodes.interrupted.code : exitCodes.ok.code;
-  } catch (caught) {
-    if (caught instanceof CommandEnd) return reportUsage(cli, caught);
-    const interrupted = caught instanceof Interrupted ? caught : interruptionOf(io);
-    if (interrupted !== undefined) return exitCodeOfInterruption(interrupted);
-    return reportError(cli, caught);
-  }
-}
-
-function interruptionOf(io: Io): Interrupted | undefined {
-  const { aborted, reason } = io.interruption();
-  if (!aborted) return undefined;
-  return reason instanceof Interrupted ? reason : new Interrupted();
-}
-
-/**
- * Ctrl-C ends every command with the same exit code, except `hansa server`, which stops cleanly.
- * SIGTERM is no error here: service managers send it to end long-running commands.
- */
-function isCutShort(io: Io, ran: string): boolean {
-  return ran !== 'server' && interruptionOf(io)?.signal === 'SIGINT';
+    try {
+      await program.parseAsync(args, { from: 'user' });
+    } catch (caught) {
+      if (caught instanceof CommandEnd) return reportUsage(cli, caught);
+      throw caught;
+    }
+    // Ctrl-C is how a user stops a site.
+    return ran === 'server' ? exitCodes.ok.code : exitCodeOfReturn(cli);
+  });
 }
 
 function reportUsage(cli: Cli, { error, command }: CommandEnd): number {
@@ -219,24 +204,4 @@ function hintFor(cli: Cli, { code, message }: CommanderError, command: Command):
 
 function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
-}
-
-function reportError(cli: Cli, caught: unknown): number {
-  const error = toHansaError(caught);
-  if (error.code === 'HANSA_INTERNAL' && error.cause !== undefined) {
-    // A bug in this process, which has no other log.
-    const { cause } = error;
-    const debug = cli.io.env['HANSA_DEBUG'] === '1' && cause instanceof Error;
-    const text = debug
-      ? (cause.stack ?? '')
-      : cause instanceof Error
-        ? cause.message
-        : inspect(cause);
-    cli.note(
-      `hansa failed: ${printable(text, false)}. For a stack trace, set HANSA_DEBUG=1.   (HANSA_INTERNAL)`,
-    );
-    return exitCodeOf('HANSA_INTERNAL');
-  }
-  cli.note(`${printable(errorText(error), false)}   (${error.code})`);
-  return exitCodeOf(error.general);
 }

@@ -10,7 +10,6 @@ import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { forgottenMembersLines } from './client/forgotten-members.ts';
-import { identitiesPart } from './agent/identities-part.ts';
 import { agentCommand } from './commands/agent.ts';
 import { agentRunCommands } from './commands/agent-run.ts';
 import { grantCheckCommand } from './commands/grant-check.ts';
@@ -75,7 +74,7 @@ export const trustPlane: Plane<TrustSettings> = {
       return names.length === 0 ? [] : forgottenMembersLines(client, names);
     },
   },
-  agentPart: identitiesPart,
+  agentPart: import.meta.resolve('./agent/identities-part.ts'),
   start: async (context, settings) => {
     const { startTrust } = await import('./start.ts');
     return startTrust(context, settings);

@@ -6,6 +6,7 @@ import { X509Certificate } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { loadAgentParts } from '../../src/core/agent/agent-part.ts';
 import { systemRandom } from '../../src/core/clock/system.ts';
 import { createLog } from '../../src/core/log/json-log.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
@@ -104,7 +105,7 @@ before(async () => {
     random: systemRandom,
     log,
     metrics: new MetricsRegistry(),
-    parts: allPlanes.flatMap(({ agentPart }) => agentPart ?? []),
+    parts: await loadAgentParts(allPlanes.flatMap(({ agentPart }) => agentPart ?? [])),
     interruption: over.signal,
     started: () => undefined,
     announce: () => serving.resolve(),

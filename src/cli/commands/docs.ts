@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { loadAgentParts } from '../../core/agent/agent-part.ts';
 import { createLog } from '../../core/log/json-log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { loadConfig } from '../../server/config/config.ts';
@@ -43,7 +44,7 @@ async function lookAtSite(
   cli: Cli,
 ): Promise<Pick<ReferenceSources, 'metrics' | 'agentMetrics' | 'routes'>> {
   const ofAgents = new MetricsRegistry();
-  for (const part of cli.agentParts) await part.declareMetrics?.(ofAgents);
+  for (const part of await loadAgentParts(cli.agentParts)) await part.declareMetrics?.(ofAgents);
   const { startSite } = await import('../../server/site.ts');
   const dataDir = mkdtempSync(join(tmpdir(), 'hansa-docs-'));
   const loopback = '127.0.0.1:0';

@@ -53,6 +53,17 @@ export interface RunningAgentPart {
   stop(): Promise<void>;
 }
 
+/** Loads the modules that planes name (`Plane.agentPart`). */
+export function loadAgentParts(modules: readonly string[]): Promise<readonly AgentPart[]> {
+  return Promise.all(
+    modules.map(async (module) => {
+      const { agentPart } = (await import(module)) as { readonly agentPart?: AgentPart };
+      if (agentPart === undefined) throw new TypeError(`${module} exports no agentPart`);
+      return agentPart;
+    }),
+  );
+}
+
 export interface AgentPart {
   /** The section of the agents' state that this part reads (`AgentSection.name`). */
   readonly section: string;

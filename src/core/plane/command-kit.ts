@@ -3,7 +3,6 @@
 
 import type { Readable, Writable } from 'node:stream';
 import type { Command, Option } from 'commander';
-import type { AgentPart } from '../agent/agent-part.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import type { ObjectName } from './command-line.ts';
 import type { SiteClient, Table } from './site-client.ts';
@@ -33,6 +32,12 @@ export interface Io {
    * instead of ending the process.
    */
   readonly interruption: () => AbortSignal;
+  /**
+   * Replaces the program of this process with the module at the address `entry`, and passes `argument`
+   * to it as its last one. The process keeps its id and its standard streams. Everything in memory is
+   * lost, with the memory that it took. `argument` is visible to all users: it contains no secrets.
+   */
+  readonly restart?: (entry: string, argument: string) => Promise<never>;
 }
 
 /** Ctrl-C, or a signal of a service manager: the command ends without a message. */
@@ -61,8 +66,8 @@ export interface CommandKit {
   readonly io: Io;
   /** The version of the program. */
   readonly version: string;
-  /** The parts of all planes that run on agents. */
-  readonly agentParts: readonly AgentPart[];
+  /** The addresses of the modules of all planes that run on agents (`Plane.agentPart`). */
+  readonly agentParts: readonly string[];
   /** To standard output, with a newline. A terminal gets no control characters: they may come from a site or a peer. */
   print(text: string): void;
   /** To standard error, with a newline. */
@@ -85,4 +90,15 @@ export interface CommandKit {
   deletionNotes(client: SiteClient, objects: readonly ObjectName[]): Promise<readonly string[]>;
   /** The path of the data folder, which a flag, a context or a variable names, and whether a flag did. */
   dataDir(command: Command): { readonly byFlag: boolean; path(): string };
+  /**
+   * Runs the rest of a command that runs for long: the ContinuedCommand that the module at this address
+   * exports as `continueCommand`. The process loads only what that module needs, and forgets the command
+   * line. Callers do nothing afterwards. `input` becomes JSON that all users can see.
+   */
+  continueIn(module: string, input: unknown): Promise<void>;
 }
+
+/** What the rest of a command gets after `CommandKit.continueIn`. */
+export type ContinuedKit = Pick<CommandKit, 'io' | 'version' | 'print' | 'note'>;
+
+export type ContinuedCommand = (kit: ContinuedKit, input: unknown) => Promise<void>;

@@ -6,7 +6,6 @@ import type { Resource } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Requester } from '../access/audit-draft.ts';
 import type { PresetAdditions } from '../access/presets.ts';
-import type { AgentPart } from '../agent/agent-part.ts';
 import type { AgentSections } from '../agent/section.ts';
 import type { Audit } from '../audit/log.ts';
 import type { Clock, Random } from '../clock/clock.ts';
@@ -162,7 +161,7 @@ export interface Plane<Settings = unknown> extends PlaneCommandLine<Settings> {
   readonly guide?: readonly string[];
   /** For the last line of the greeting: the arguments of a command that an owner may want next. */
   readonly nextCommand?: (dataDir: string) => string;
-  /** What runs on agents. Cheap to import, too. */
-  readonly agentPart?: AgentPart;
+  /** What runs on agents: the address of a module that exports an AgentPart as `agentPart`. Only agents load it. */
+  readonly agentPart?: string;
   start(context: PlaneContext, settings: Settings): Promise<RunningPlane>;
 }

@@ -1,11 +1,10 @@
-// The trust plane's part on agents: serves workloads with the section `identities` of the state. Every
-// command imports this file, so it loads the services when they start.
+// The trust plane's part on agents: serves workloads with the section `identities` of the state.
 
 import type { AgentContext, AgentPart, RunningAgentPart } from '../../core/agent/agent-part.ts';
 import { parseSiteItem, siteCollection, siteName } from '../agents/site-item.ts';
 import { identityItemProblem } from './identity-items.ts';
 
-export const identitiesPart: AgentPart = {
+export const agentPart: AgentPart = {
   section: 'identities',
   problemOf: identityItemProblem,
   // The own bundle of the site: the services need one for as long as they run.

@@ -1,7 +1,5 @@
 // `hansa agent run` and `hansa agent status`: the agent of this machine.
 
-import { hostname } from 'node:os';
-import { MessageChannel } from 'node:worker_threads';
 import { Command, Option } from 'commander';
 import { printable, renderColumns } from '../../core/command/columns.ts';
 import { usageError } from '../../core/command/usage-error.ts';
@@ -15,8 +13,9 @@ import {
   refuseSiteFolder,
   requireReadable,
 } from '../agent/agent-folder.ts';
-import { type AgentFlags, agentSettings } from '../agent/agent-settings.ts';
+import type { AgentFlags } from '../agent/agent-settings.ts';
 import { type AgentStatus, isRunning, readStatus } from '../agent/agent-status.ts';
+import type { RunInput } from '../agent/continue-run.ts';
 import { addProofOptions, addServerOptions, type JoinFlags } from '../client/join-flags.ts';
 import { JoinFolder } from '../client/join-folder.ts';
 
@@ -25,9 +24,7 @@ export function agentRunCommands(kit: CommandKit): Command {
   return new Command('agent').addCommand(runCommand(kit)).addCommand(statusCommand(kit));
 }
 
-interface RunOptions extends JoinFlags, AgentFlags {
-  readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
-}
+interface RunOptions extends JoinFlags, AgentFlags, Pick<RunInput, 'logLevel'> {}
 
 function runCommand(kit: CommandKit): Command {
   const run = addServerOptions(new Command('run'))
@@ -67,47 +64,18 @@ Examples:
     .action(async (options: RunOptions, command: Command) => {
       const dataDir = folderOf(kit, command);
       await joinFirst(kit, dataDir, options);
-      const { settings, store } = agentSettings(
-        agentFolderAt(dataDir).settingsFile,
-        options,
-        kit.io.cwd,
-      );
-      // Loaded here, so that other commands do not load the code of the daemon.
-      const { runAgent } = await import('../agent/run-agent.ts');
-      const { createLog } = await import('../../core/log/json-log.ts');
-      const { MetricsRegistry } = await import('../../core/metrics/registry.ts');
-      const { clock, random, stderr, interruption } = kit.io;
-      // The agent keeps running when the reader of its output has closed the pipe.
-      for (const stream of [kit.io.stdout, stderr]) {
-        stream.removeAllListeners('error').on('error', () => undefined);
-      }
-      // The timers of the clock do not keep the process alive between two attempts. This port does.
-      const { port1: anchor } = new MessageChannel();
-      anchor.on('message', () => undefined);
-      try {
-        await runAgent({
-          ...settings,
-          dataDir,
-          server: options.server,
-          version: kit.version,
-          host: hostname(),
-          clock,
-          random,
-          log: createLog({
-            clock,
-            sink: stderr,
-            level: options.logLevel,
-            format: stderr.isTTY === true ? 'text' : 'json',
-          }),
-          metrics: new MetricsRegistry(),
-          parts: kit.agentParts,
-          interruption: interruption(),
-          started: store,
-          announce: (text) => kit.print(text),
-        });
-      } finally {
-        anchor.close();
-      }
+      const { server, keyFile, metrics, logLevel } = options;
+      const input: RunInput = {
+        dataDir,
+        server,
+        flags: {
+          ...(keyFile !== undefined && { keyFile }),
+          ...(metrics !== undefined && { metrics }),
+        },
+        logLevel,
+        parts: kit.agentParts,
+      };
+      await kit.continueIn(import.meta.resolve('../agent/continue-run.ts'), input);
     });
 }
 
