@@ -111,7 +111,8 @@ async function loop(
       if (finished) return;
     }
     // Jitter, so that waiting processes do not all ask when the lease expires.
-    const pauseMs = options.durationMs * renewAfter * (0.5 + random.unit());
+    const askAgainMs = options.leases.askAgainMs?.(name) ?? options.durationMs * renewAfter;
+    const pauseMs = askAgainMs * (0.5 + random.unit());
     await sleep(clock, pauseMs, stopping).catch(() => undefined);
   }
 }

@@ -185,6 +185,8 @@ export interface LeaseTable {
   release(name: string, holder: string, epoch: number): Promise<void>;
   /** Every lease ever taken, for status and metrics. */
   list(): Promise<readonly LeaseState[]>;
+  /** How long to wait before the next `acquire`, where the table knows better than a share of the duration. */
+  askAgainMs?(name: string): number | undefined;
 }
 
 /** The Merkle log's storage. Hashing is that of RFC 6962; core/audit makes proofs from it. */
