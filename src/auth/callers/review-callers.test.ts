@@ -154,6 +154,17 @@ suite('a ServiceAccount token', () => {
     assert.equal((await ask(account('t2', 'app2')))?.user, 'serviceaccount:app2:shop:web');
   });
 
+  test('is parsed for the clusters with its key only, of many with the same issuer', async (t) => {
+    const { ask, account, directory, keys } = scene();
+    const names = Array.from({ length: 100 }, (_, number) => `c${number}`);
+    directory.set(testCluster('app1'), ...names.map((name) => testCluster(name)));
+    for (const name of names) keys.held.set(name, [keyOf('stranger')]);
+    const token = account('t1', 'app1');
+    const parse = t.mock.method(JSON, 'parse');
+    assert.equal((await ask(token))?.user, 'serviceaccount:app1:shop:web');
+    assert.ok(parse.mock.callCount() < 10, `${parse.mock.callCount()} times`);
+  });
+
   test('of an account without rights does not make the site ask API servers at will', async () => {
     const { ask, account, reviewer, clock } = scene();
     reviewer.slow.add('app1');

@@ -78,9 +78,10 @@ export class ServiceAccountCallers {
   /** Clusters can share an issuer. Only the one that signed the token is asked, because it sees the token. */
   async #search(token: string, { connection, address }: Presenter): Promise<Caller | undefined> {
     const { issuer, subject } = claimsOf(token);
-    if (issuer === undefined || !hasKeyId(token)) return undefined;
+    const keyId = keyIdOf(token);
+    if (issuer === undefined || keyId === undefined) return undefined;
     const clusters = this.#options.clusters.list().filter((one) => one.issuer === issuer);
-    const signers = await this.#signersOf(token, clusters);
+    const signers = await this.#signersOf(token, keyId, clusters);
     refuseSharedKey(signers);
     const waiting: Promise<Shown | undefined>[] = [];
     for (const cluster of signers) {
@@ -108,15 +109,16 @@ export class ServiceAccountCallers {
   /** The clusters whose keys verify the token. Fetches keys only where no cluster is known to have its key. */
   async #signersOf(
     token: string,
+    keyId: string,
     clusters: readonly ReviewedCluster[],
   ): Promise<readonly ReviewedCluster[]> {
-    const readings = new Map(clusters.map((one) => [one, this.#read(one, token)]));
+    const readings = new Map(clusters.map((one) => [one, this.#read(one, token, keyId)]));
     const signers = clusters.filter((one) => readings.get(one) === 'signed');
     if (signers.length > 0) return signers;
     const lacking = clusters.filter((one) => readings.get(one) === 'unknownKey');
     // All of them: the first one to answer may be a cluster that publishes keys of another.
     const fetches = await Promise.allSettled(lacking.map((one) => this.#options.keys.refresh(one)));
-    const found = lacking.filter((one) => this.#read(one, token) === 'signed');
+    const found = lacking.filter((one) => this.#read(one, token, keyId) === 'signed');
     const failed = fetches.find((fetch) => fetch.status === 'rejected');
     if (found.length > 0 || failed === undefined) return found;
     throw new HansaError(
@@ -126,9 +128,11 @@ export class ServiceAccountCallers {
     );
   }
 
-  #read(cluster: ReviewedCluster, token: string): ReadToken['type'] {
+  /** Parses the token only for clusters with its key: many clusters have the same issuer, and anyone can ask. */
+  #read(cluster: ReviewedCluster, token: string, keyId: string): ReadToken['type'] {
     const keys = this.#options.keys.current(cluster);
-    return keys === undefined ? 'unknownKey' : readToken(token, keys, cluster.issuer).type;
+    if (keys === undefined || keys.for(keyId).length === 0) return 'unknownKey';
+    return readToken(token, keys, cluster.issuer).type;
   }
 
   #review(
@@ -255,6 +259,6 @@ function claimsOf(token: string): {
  * Without `kid`, a stranger could make the site try every key of every cluster with the issuer. All supported
  * API servers set it.
  */
-function hasKeyId(token: string): boolean {
-  return readHeader(token.slice(0, token.indexOf('.')))?.keyId !== undefined;
+function keyIdOf(token: string): string | undefined {
+  return readHeader(token.slice(0, token.indexOf('.')))?.keyId;
 }
