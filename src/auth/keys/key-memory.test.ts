@@ -184,6 +184,21 @@ suite('a key that another cluster published first', () => {
   });
 });
 
+test('stored keys that cannot be read any more are not used, and reported', async () => {
+  const { register, apiServer, start, fetch, refresh, store, warnings } = await memorySite();
+  apiServer('app1.example').publish(issuer, { a: 0 });
+  await register('app1');
+  await fetch(start(), 'app1');
+  apiServer('app1.example').down = true;
+  const stored = store.get(keysCollection, 'app1')?.value.toString() ?? '';
+  const broken = Buffer.from(stored.replace('"EC"', '"oct"'));
+  await store.commit({
+    put: [{ collection: keysCollection, name: 'app1', encode: () => broken }],
+  });
+  await assert.rejects(refresh(start(), 'app1'), (error) => hasCode(error, 'HANSA_UNAVAILABLE'));
+  assert.deepEqual(warnings, ['cannot read the stored keys of a cluster']);
+});
+
 test('the key set in the store is the one that was fetched', async () => {
   const { register, apiServer, start, fetch, store } = await memorySite();
   apiServer('app1.example').publish(issuer, { a: 0 });

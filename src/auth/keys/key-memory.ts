@@ -67,12 +67,18 @@ export class KeyMemory {
   ):
     | (Pick<KeySet, 'from' | 'fetchedAtMs'> & { readonly keys: readonly VerificationKey[] })
     | undefined {
-    const { store } = this.#parts;
+    const { store, log } = this.#parts;
     const stored = reader.get(store, cluster.name);
     if (stored === undefined || !isOf(stored, cluster)) return undefined;
-    const { keys } = readJwks(
-      Buffer.from(JSON.stringify({ keys: stored.keys.map(({ jwk }) => jwk) })),
-    );
+    const document = JSON.stringify({ keys: stored.keys.map(({ jwk }) => jwk) });
+    let keys: readonly VerificationKey[];
+    try {
+      ({ keys } = readJwks(Buffer.from(document)));
+    } catch (error) {
+      // A later version may refuse what an earlier one stored. The site goes on without keys.
+      log.warn('cannot read the stored keys of a cluster', { cluster: cluster.name, error });
+      return undefined;
+    }
     return { keys, from: stored.from, fetchedAtMs: this.#fetchedAtMs(cluster.name, stored) };
   }
 
