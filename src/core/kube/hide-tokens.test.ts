@@ -52,6 +52,20 @@ suite('a request', () => {
     client.close();
   });
 
+  test('keeps the length of a body in protobuf, and what a request itself is about', async () => {
+    const server = await serve(({ headers }, response) => {
+      response.writeHead(201, { 'content-type': 'application/vnd.kubernetes.protobuf' });
+      response.end(headers.authorization);
+    });
+    const client = clientOf(server);
+    const asked = { ...get, method: 'POST', isQuoted: true } as const;
+    const { body } = await client.request({ ...asked, body: Buffer.from('other') });
+    assert.equal(body.toString(), 'Bearer [token]*****');
+    const own = await client.request({ ...asked, body: Buffer.from('my secret-token') });
+    assert.equal(own.body.toString(), 'Bearer secret-token');
+    client.close();
+  });
+
   test('does not search for a token that is too short to be a secret', async () => {
     const server = await serve((_request, response) => response.writeHead(500).end('a b c'));
     const client = clientOf(server, {

@@ -22,12 +22,19 @@ export function hideSecret(text: string, secret: string): string {
   return hidden;
 }
 
-/** The same for the bytes of a body. Returns the body itself where it does not contain the secret. */
-export function hideSecretIn(body: Buffer, secret: string): Buffer {
+/**
+ * The same for the bytes of a body. Returns the body itself where it does not contain the secret. A binary body keeps
+ * its length, because protobuf counts bytes.
+ */
+export function hideSecretIn(body: Buffer, secret: string, isBinary: boolean): Buffer {
   if (secret.length < shortestSecret || !formsOf(secret).some((form) => body.includes(form))) {
     return body;
   }
-  return Buffer.from(hideSecret(body.toString('latin1'), secret), 'latin1');
+  const text = body.toString('latin1');
+  const hidden = isBinary
+    ? text.replaceAll(secret, () => '[token]'.padEnd(secret.length, '*'))
+    : hideSecret(text, secret);
+  return Buffer.from(hidden, 'latin1');
 }
 
 /** Tokens are ASCII. */

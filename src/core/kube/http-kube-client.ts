@@ -214,10 +214,13 @@ function secretOf(credential: KubeCredential): string | undefined {
 function withoutSecret(request: KubeRequest, response: KubeResponse, secret: string): KubeResponse {
   const { status, headers, body } = response;
   if (status < 300 && request.isQuoted !== true) return response;
-  const hidden = hideSecretIn(body, secret);
+  const isBinary = headers['content-type']?.includes('protobuf') === true;
+  const hidden = hideSecretIn(body, secret, isBinary);
   if (hidden === body) return response;
   // A request about the credential itself, such as its TokenReview, which the response must echo.
-  const isAbout = status < 300 && JSON.stringify(request.body ?? null).includes(secret);
+  const asked = request.body ?? null;
+  const isAbout =
+    status < 300 && (Buffer.isBuffer(asked) ? asked : JSON.stringify(asked)).includes(secret);
   return isAbout ? response : { status, headers, body: hidden };
 }
 
