@@ -5,12 +5,13 @@ import { clusterKind } from '../../api/kinds/cluster.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { hasCode } from '../../core/errors/error.ts';
-import type { KubeResponse } from '../../core/kube/kube-client.ts';
+import type { KubeRequest, KubeResponse } from '../../core/kube/kube-client.ts';
 import { ConcurrencyLimiter } from '../../core/limits/concurrency-limiter.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { TokenQuestion, Verdict } from '../review/verdict.ts';
 import type { ReviewMetrics } from './review-metrics.ts';
+import { encodeQuestion, type QuestionEncoding } from './encode-question.ts';
 import { UncheckedError } from './unchecked-error.ts';
 import { type ClaimedIdentity, readUpstreamAnswer, UnacceptableAnswer } from './upstream-answer.ts';
 import { type Pass, UpstreamGate } from './upstream-gate.ts';
@@ -52,6 +53,7 @@ interface Lane {
   readonly gate: UpstreamGate;
   readonly limiter: ConcurrencyLimiter;
   readonly flights: Map<string, Flight>;
+  encoding: QuestionEncoding;
   loggedAt: number;
 }
 
@@ -109,6 +111,7 @@ export class Forwarder {
       gate: new UpstreamGate(clock, name),
       limiter: new ConcurrencyLimiter({ clock, atOnce, patienceMs, mostWaiting }),
       flights: new Map(),
+      encoding: 'protobuf',
       loggedAt: Number.NEGATIVE_INFINITY,
     };
     this.#lanes.set(uid, created);
@@ -154,18 +157,16 @@ export class Forwarder {
     const pass = lane.gate.enter();
     const beganAt = clock.monotonic();
     const forwarded = metrics.forwarding(name);
+    const { encoding } = lane;
     let response: KubeResponse;
     try {
-      response = await client.request({
-        method: 'POST',
-        path,
-        body: reviewOf(question),
-        // A TokenReview stores nothing.
-        resendable: true,
-        isQuoted: true,
-        timeoutMs,
-        maxBytes: answerBytes + 8 * lengthOf(question),
-      });
+      response = await client.request(requestOf(question, encoding, timeoutMs));
+      if (response.status === 415 && encoding === 'protobuf') {
+        // Every kube-apiserver reads protobuf, but a program that imitates one may not.
+        lane.encoding = 'json';
+        const leftMs = Math.max(1, timeoutMs - (clock.monotonic() - beganAt));
+        response = await client.request(requestOf(question, 'json', leftMs));
+      }
     } catch (caught) {
       if (!hasCode(caught, 'HANSA_TOO_LARGE')) {
         throw this.#failed(lane, cluster, pass, failureOf(cluster, caught));
@@ -255,12 +256,20 @@ export class Forwarder {
   }
 }
 
-/** Without audiences the API server uses its own, which this site need not know. */
-function reviewOf({ token, audiences }: TokenQuestion): unknown {
+function requestOf(
+  question: TokenQuestion,
+  encoding: QuestionEncoding,
+  timeoutMs: number,
+): KubeRequest {
   return {
-    apiVersion: 'authentication.k8s.io/v1',
-    kind: 'TokenReview',
-    spec: audiences.length === 0 ? { token } : { token, audiences },
+    method: 'POST',
+    path,
+    ...encodeQuestion(question, encoding),
+    // A TokenReview stores nothing.
+    resendable: true,
+    isQuoted: true,
+    timeoutMs,
+    maxBytes: answerBytes + 8 * lengthOf(question),
   };
 }
 

@@ -21,6 +21,7 @@ import {
   revokedText,
   type ReviewSpec,
   serviceAccountToken,
+  specOf,
   tokenReview,
   userOf,
 } from './test-tokens.ts';
@@ -35,10 +36,7 @@ function answering(answer: Answer): RequestListener {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
-      const { spec } = JSON.parse(Buffer.concat(chunks).toString()) as {
-        readonly spec: ReviewSpec;
-      };
-      answer(spec, response, request);
+      answer(specOf(Buffer.concat(chunks)), response, request);
     });
   };
 }

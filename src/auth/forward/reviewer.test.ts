@@ -4,7 +4,15 @@ import { HansaError } from '../../core/errors/error.ts';
 import { StoredAcceptance } from '../review/stored-acceptance.ts';
 import type { Acceptance, Verdict } from '../review/verdict.ts';
 import { ask, asking, reviewScene, tokenOf, unchecked } from './test-scene.ts';
-import { foreignKey, issuer, keySet, revokedText, userOf } from './test-tokens.ts';
+import {
+  foreignKey,
+  issuer,
+  jsonResponse,
+  keySet,
+  revokedText,
+  specOf,
+  userOf,
+} from './test-tokens.ts';
 
 const accepted = (expiresAtMs: number): Verdict => ({
   authenticated: true,
@@ -204,13 +212,46 @@ suite('in mode hybrid', () => {
     await ask(scene, token);
     await ask(scene, token, ['x', 'a']);
     assert.deepEqual(
-      scene.server.requests.map(({ method, path, body }) => ({ method, path, body })),
+      scene.server.requests.map(({ method, path, body, contentType }) => ({
+        method,
+        path,
+        contentType,
+        spec: specOf(body as Buffer),
+      })),
       [{ token }, { token, audiences: ['x', 'a'] }].map((spec) => ({
         method: 'POST',
         path: '/apis/authentication.k8s.io/v1/tokenreviews',
-        body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenReview', spec },
+        contentType: 'application/vnd.kubernetes.protobuf',
+        spec,
       })),
     );
+  });
+
+  test('an API server that reads no protobuf gets JSON, from then on without asking again', async () => {
+    const scene = reviewScene();
+    const { server } = scene;
+    server.behave = (spec, { contentType }) =>
+      contentType === undefined ? server.answer(spec) : jsonResponse(415, {});
+    const names = ['a', 'b', 'c'];
+    const review = (name: string) => asking(scene, tokenOf(scene, { name }));
+    const together = await Promise.all(names.map(review));
+    assert.ok(together.every(({ authenticated }) => authenticated));
+    assert.equal(server.requests.length, 6);
+    const token = tokenOf(scene, { name: 'd' });
+    assert.equal((await asking(scene, token)).authenticated, true);
+    assert.deepEqual(server.requests.at(-1)?.body, {
+      apiVersion: 'authentication.k8s.io/v1',
+      kind: 'TokenReview',
+      spec: { token },
+    });
+    assert.equal(server.requests.length, 7);
+  });
+
+  test('an API server that reads neither protobuf nor JSON is asked twice and not heard', async () => {
+    const scene = reviewScene();
+    scene.server.behave = () => jsonResponse(415, {});
+    await assert.rejects(asking(scene, tokenOf(scene)), unchecked('answer'));
+    assert.equal(scene.server.requests.length, 2);
   });
 
   test('an acceptance is used again for the lag, from when the check began', async () => {

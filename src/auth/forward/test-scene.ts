@@ -17,6 +17,7 @@ import {
   type ReviewSpec,
   revokedText,
   serviceAccountToken,
+  specOf,
   type TokenOptions,
   tokenReview,
 } from './test-tokens.ts';
@@ -40,7 +41,8 @@ export class FakeAPIServer implements Pick<KubeClient, 'request'> {
 
   async request(request: KubeRequest): Promise<KubeResponse> {
     this.requests.push(request);
-    const { spec } = request.body as { readonly spec: ReviewSpec };
+    const { body } = request;
+    const spec = specOf(Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body)));
     return this.behave?.(spec, request) ?? this.answer(spec);
   }
 

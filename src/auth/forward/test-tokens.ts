@@ -2,6 +2,8 @@
 
 import { generateKeyPairSync } from 'node:crypto';
 import type { KubeResponse } from '../../core/kube/kube-client.ts';
+import { readEnvelope, readMessage } from '../../core/kube/protobuf.ts';
+import { ProtobufWriter } from '../../core/kube/protobuf-writer.ts';
 import type { KeySet } from '../keys/cluster-keys.ts';
 import { type KeyPair, keySetOf, signToken } from '../review/test-service-account-tokens.ts';
 
@@ -99,4 +101,65 @@ export function tokenReview(spec: ReviewSpec, status: unknown) {
 
 export function jsonResponse(status: number, body: unknown, headers = {}): KubeResponse {
   return { status, headers, body: Buffer.from(JSON.stringify(body)) };
+}
+
+/** What a forwarded TokenReview asks, in both encodings. */
+export function specOf(body: Buffer): ReviewSpec {
+  if (body.toString('latin1', 0, 4) !== 'k8s\0') {
+    return (JSON.parse(body.toString()) as { readonly spec: ReviewSpec }).spec;
+  }
+  const { raw } = readEnvelope(body);
+  const { spec } = readMessage(raw, {
+    2: ['spec', { 1: ['token', 'text'], 2: ['audiences', 'texts'] }],
+  });
+  return spec as ReviewSpec;
+}
+
+interface WrittenReview {
+  readonly kind: string;
+  readonly apiVersion: string;
+  readonly spec?: { readonly token?: string; readonly audiences?: readonly string[] } | undefined;
+  readonly status?: {
+    readonly authenticated?: boolean;
+    readonly error?: string;
+    readonly audiences?: readonly string[];
+    readonly user?: Partial<ReturnType<typeof userOf>>;
+  };
+}
+
+/** The same answer in protobuf, with metadata as kube-apiserver adds it. */
+export function protobufOf({ kind, apiVersion, spec, status }: WrittenReview): Buffer {
+  const writer = new ProtobufWriter();
+  return writer.envelope(apiVersion, kind, () => {
+    if (status !== undefined) writer.message(3, () => writeStatus(writer, status));
+    if (spec !== undefined) {
+      writer.message(2, () => {
+        writer.texts(2, spec.audiences ?? []);
+        writer.text(1, spec.token ?? '');
+      });
+    }
+    writer.message(1, () => writer.map(12, { 'example.com/note': 'x' }));
+  });
+}
+
+function writeStatus(
+  writer: ProtobufWriter,
+  { authenticated = false, error = '', audiences = [], user }: WrittenReview['status'] & object,
+): void {
+  writer.texts(4, audiences);
+  writer.text(3, error);
+  if (user !== undefined) {
+    writer.message(2, () => {
+      for (const [key, values] of Object.entries(user.extra ?? {}).toReversed()) {
+        writer.message(4, () => {
+          writer.message(2, () => writer.texts(1, values));
+          writer.text(1, key);
+        });
+      }
+      writer.texts(3, user.groups ?? []);
+      writer.text(2, user.uid ?? '');
+      writer.text(1, user.username ?? '');
+    });
+  }
+  writer.raw(Buffer.of(8, authenticated ? 1 : 0));
 }

@@ -3,6 +3,7 @@
 
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { hideTokens } from '../../core/kube/hide-tokens.ts';
+import { magic, readEnvelope, readMessage, type Shape } from '../../core/kube/protobuf.ts';
 import type { Acceptance, ReviewedUser, TokenQuestion, Verdict } from '../review/verdict.ts';
 
 /** What the token itself says, after its signature was verified. */
@@ -30,7 +31,9 @@ export function readUpstreamAnswer(
   question: TokenQuestion,
   claimed: ClaimedIdentity,
 ): Verdict {
-  const review = record(parse(body, question), 'the answer is not a JSON object');
+  const review = isProtobuf(body)
+    ? parseProtobuf(body, question)
+    : record(parse(body, question), 'the answer is not a JSON object');
   if (review['kind'] !== 'TokenReview' || review['apiVersion'] !== 'authentication.k8s.io/v1') {
     throw new UnacceptableAnswer('the answer is not a TokenReview of authentication.k8s.io/v1');
   }
@@ -60,12 +63,54 @@ export function readUpstreamAnswer(
   return { authenticated: true, user, audiences, expiresAtMs: acceptance.expiresAtMs };
 }
 
+/** No JSON begins with these bytes, so they tell more than the Content-Type of a hostile server. */
+function isProtobuf(body: Buffer): boolean {
+  return body.length > magic.length && body.compare(magic, 0, magic.length, 0, magic.length) === 0;
+}
+
 function parse(body: Buffer, question: TokenQuestion): unknown {
   try {
-    return parseBoundedJson(body, maxValues + 2 * question.audiences.length);
+    return parseBoundedJson(body, mostValues(question));
   } catch {
     throw new UnacceptableAnswer('the answer is not JSON, or has too many values');
   }
+}
+
+/** Field numbers of k8s.io/api/authentication/v1. */
+const answerShape: Shape = {
+  2: ['spec', { 1: ['token', 'text'], 2: ['audiences', 'texts'] }],
+  3: [
+    'status',
+    {
+      1: ['authenticated', 'flag'],
+      2: [
+        'user',
+        {
+          1: ['username', 'text'],
+          2: ['uid', 'text'],
+          3: ['groups', 'texts'],
+          4: ['extra', 'lists'],
+        },
+      ],
+      3: ['error', 'text'],
+      4: ['audiences', 'texts'],
+    },
+  ],
+};
+
+/** In the form of the JSON. */
+function parseProtobuf(body: Buffer, question: TokenQuestion): Readonly<Record<string, unknown>> {
+  try {
+    const { apiVersion, kind, raw } = readEnvelope(body);
+    const { spec, status } = readMessage(raw, answerShape, { left: mostValues(question) });
+    return { apiVersion, kind, spec, status };
+  } catch {
+    throw new UnacceptableAnswer('the answer is not protobuf, or has too many values');
+  }
+}
+
+function mostValues({ audiences }: TokenQuestion): number {
+  return maxValues + 2 * audiences.length;
 }
 
 /** An answer to another question would be a mixed-up connection, or a replay. */

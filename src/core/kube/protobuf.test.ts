@@ -10,6 +10,8 @@ const shape: Shape = {
   2: ['texts', 'texts'],
   3: ['inner', { 1: ['text', 'text'] }],
   4: ['map', 'map'],
+  5: ['lists', 'lists'],
+  6: ['flag', 'flag'],
 };
 
 function problem(read: () => unknown): string {
@@ -42,6 +44,28 @@ suite('a message', () => {
         inner: { text: 'd' },
         map: Object.assign(Object.create(null), { k: 'v' }),
       },
+    );
+  });
+
+  test('has flags and maps of lists', () => {
+    const list = Buffer.concat([
+      field(1, 'k'),
+      field(2, Buffer.concat([field(1, 'a'), field(1, 'b')])),
+    ]);
+    const bytes = Buffer.concat([field(5, list), field(5, field(1, 'empty')), Buffer.of(6 * 8, 1)]);
+    const { flag, lists } = readMessage(bytes, shape);
+    assert.equal(flag, true);
+    assert.deepEqual({ ...(lists as Record<string, unknown>) }, { k: ['a', 'b'], empty: [] });
+    assert.equal(readMessage(Buffer.of(6 * 8, 0), shape)['flag'], false);
+    assert.equal(readMessage(field(6, 'true'), shape)['flag'], undefined);
+  });
+
+  test('is refused with more fields than the reader allows', () => {
+    const bytes = Buffer.concat([field(1, 'a'), field(9, ''), field(3, field(1, 'b'))]);
+    assert.equal(Object.keys(readMessage(bytes, shape, { left: 4 })).length, 2);
+    assert.equal(
+      problem(() => readMessage(bytes, shape, { left: 3 })),
+      'too many fields',
     );
   });
 

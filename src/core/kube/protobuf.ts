@@ -1,5 +1,5 @@
-// Reads messages in the protobuf encoding of Kubernetes, as far as reviews need it: texts, lists and maps of
-// texts, and messages of them. protobuf-writer.ts writes them.
+// Reads messages in the protobuf encoding of Kubernetes, as far as reviews need it: texts, flags, lists and
+// maps of texts, and messages of them. protobuf-writer.ts writes them.
 //
 // The envelope: the bytes `k8s\0`, then a runtime.Unknown (type, raw message).
 
@@ -8,10 +8,18 @@ export const protobufMediaType = 'application/vnd.kubernetes.protobuf';
 /** The message says what is wrong, in the words of Go's decoder where it has some. */
 export class ProtobufError extends Error {}
 
-/** `map`: map<string, string>. */
+/** `map`: map<string, string>. `lists`: a map of messages whose field 1 is a list of texts. */
 export type Shape = {
-  readonly [field: number]: readonly [name: string, shape: Shape | 'text' | 'texts' | 'map'];
+  readonly [field: number]: readonly [
+    name: string,
+    shape: Shape | 'text' | 'texts' | 'map' | 'lists' | 'flag',
+  ];
 };
+
+/** How many texts and messages may still be read. */
+export interface FieldBudget {
+  left: number;
+}
 
 export interface Envelope {
   readonly apiVersion: string;
@@ -46,9 +54,14 @@ export function readEnvelope(body: Buffer): Envelope {
 }
 
 /** Skips fields that the shape does not name. Throws ProtobufError. */
-export function readMessage(bytes: Buffer, shape: Shape): Record<string, unknown> {
+export function readMessage(
+  bytes: Buffer,
+  shape: Shape,
+  budget?: FieldBudget,
+): Record<string, unknown> {
   const message: Record<string, unknown> = {};
-  eachField(bytes, (field, value) => {
+  const take = (field: number, value: Buffer): void => {
+    if (budget !== undefined && --budget.left < 0) throw new ProtobufError('too many fields');
     const known = shape[field];
     if (known === undefined) return;
     const [name, inner] = known;
@@ -58,17 +71,40 @@ export function readMessage(bytes: Buffer, shape: Shape): Record<string, unknown
       texts.push(value.toString('utf8'));
     } else if (inner === 'map') {
       const map = (message[name] ??= Object.create(null)) as Record<string, string>;
-      const { key = '', value: text = '' } = readMessage(value, entry) as Record<string, string>;
+      const { key = '', value: text = '' } = readMessage(value, entry, budget) as Entry<string>;
       map[key] = text;
-    } else message[name] = readMessage(value, inner);
+    } else if (inner === 'lists') {
+      const map = (message[name] ??= Object.create(null)) as Record<string, readonly string[]>;
+      const { key = '', value: list } = readMessage(value, listEntry, budget) as Entry<List>;
+      map[key] = list?.items ?? [];
+    } else if (inner !== 'flag') message[name] = readMessage(value, inner, budget);
+  };
+  eachField(bytes, take, (field, value) => {
+    const known = shape[field];
+    if (known?.[1] === 'flag') message[known[0]] = value !== 0;
   });
   return message;
 }
 
+interface Entry<T> {
+  readonly key?: string;
+  readonly value?: T;
+}
+interface List {
+  readonly items?: readonly string[];
+}
 const entry: Shape = { 1: ['key', 'text'], 2: ['value', 'text'] };
+const listEntry: Shape = { 1: ['key', 'text'], 2: ['value', { 1: ['items', 'texts'] }] };
 
-/** Calls `take` for each field of wire type 2. Skips others, as a protobuf reader must. Throws ProtobufError. */
-export function eachField(bytes: Buffer, take: (field: number, bytes: Buffer) => void): void {
+/**
+ * Calls `take` for each field of wire type 2, and `takeNumber` for each of wire type 0. Skips others, as a
+ * protobuf reader must. Throws ProtobufError.
+ */
+export function eachField(
+  bytes: Buffer,
+  take: (field: number, bytes: Buffer) => void,
+  takeNumber?: (field: number, value: number) => void,
+): void {
   let at = 0;
   const varint = (): number => {
     let value = 0;
@@ -87,9 +123,11 @@ export function eachField(bytes: Buffer, take: (field: number, bytes: Buffer) =>
     const field = Math.floor(key / 8);
     if (field === 0) throw new ProtobufError('proto: illegal tag 0');
     switch (key % 8) {
-      case 0:
-        varint();
+      case 0: {
+        const number = varint();
+        takeNumber?.(field, number);
         break;
+      }
       case 1:
         at += 8;
         break;
