@@ -26,7 +26,35 @@ type Status = NonNullable<Parameters<typeof protobufOf>[0]['status']>;
 const answer = (status: Status, spec = { token: 'TOKEN' }): Buffer =>
   protobufOf({ ...tokenReview(spec, undefined), status });
 
+/** Written by the serializer of k8s.io/apimachinery v0.36.3, with managedFields. */
+const byKubernetes = Buffer.from(
+  [
+    '6b3873000a270a1861757468656e7469636174696f6e2e6b38732e696f2f7631120b546f6b656e5265766965',
+    '7712a3020a650a0012001a0022002a003200380042008a01520a0568616e736112065570646174651a186175',
+    '7468656e7469636174696f6e2e6b38732e696f2f763132084669656c647356313a1b0a197b22663a73706563',
+    '223a7b22663a746f6b656e223a7b7d7d7d4200120d0a05544f4b454e1201611201621aaa01080112a0010a1e',
+    '73797374656d3a736572766963656163636f756e743a73686f703a7765621201311a1673797374656d3a7365',
+    '72766963656163636f756e74731a1b73797374656d3a736572766963656163636f756e74733a73686f701a14',
+    '73797374656d3a61757468656e7469636174656422300a2561757468656e7469636174696f6e2e6b75626572',
+    '6e657465732e696f2f706f642d6e616d6512070a057765622d311a002201611a002200',
+  ].join(''),
+  'hex',
+);
+
 suite('an answer in protobuf', () => {
+  test('is read as Kubernetes writes it', () => {
+    const user = {
+      username: 'system:serviceaccount:shop:web',
+      uid: '1',
+      groups: ['system:serviceaccounts', 'system:serviceaccounts:shop', 'system:authenticated'],
+      extra: { 'authentication.kubernetes.io/pod-name': ['web-1'] },
+    };
+    const expected: Acceptance = { authenticated: true, user, audiences: ['a'], expiresAtMs: 1 };
+    const asked = { token: 'TOKEN', audiences: ['a', 'b'] };
+    const identity = { acceptance: expected, tokenAudiences: ['a'] };
+    assert.equal(readUpstreamAnswer(byKubernetes, asked, identity), expected);
+  });
+
   test('gives the user of the claims', () => {
     assert.deepEqual(read(answer(good)), acceptance);
   });
