@@ -8,6 +8,12 @@ export interface Asked {
   readonly accept?: string;
 }
 
+/** What is compared. */
+export interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
 export type Mode = 'jwks' | 'hybrid' | 'tokenreview';
 
 /** How modes must differ from kube-apiserver. */

@@ -4,6 +4,7 @@ import { signToken } from '../../src/auth/review/test-service-account-tokens.ts'
 import { serviceAccountIssuer } from './kube-apiserver.ts';
 import { bodies } from './review-body-cases.ts';
 import { about, type Case, type Deviation, fresh, review, seconds } from './review-case.ts';
+import { bodyProblems, encodings, headers, numbers, problems } from './review-exact-cases.ts';
 import { forged, malformed, texts } from './review-hostile-cases.ts';
 import { type ReviewScene, reviewKeys } from './review-scene.ts';
 
@@ -224,4 +225,9 @@ export const reviewCases: Readonly<Record<string, readonly Case[]>> = {
   forged,
   texts,
   bodies,
+  numbers,
+  headers,
+  problems,
+  bodyProblems,
+  encodings,
 };

@@ -1,9 +1,8 @@
 // The claims of a ServiceAccount token, read from verified JSON. Wrong types are refused in the words of
-// the JSON decoder of go-jose.
+// the JSON decoder of go-jose, which claims-problem.ts finds.
 
-import { goKind } from '../../api/schema/go-text.ts';
 import { isRecord, type JsonRecord } from '../../core/json/is-record.ts';
-import { duplicateKeyOf } from './duplicate-key.ts';
+import { claimsProblem } from './claims-problem.ts';
 
 /** The issuer of tokens that controllers stored in Secrets before Kubernetes 1.24. They have no expiry. */
 export const legacyIssuer = 'kubernetes/serviceaccount';
@@ -31,13 +30,17 @@ export interface TokenClaims {
   readonly legacySecret: string | undefined;
 }
 
-class DecodeProblem extends Error {}
+/** Claims that go-jose does not decode. */
+class Undecodable extends Error {}
 
 /** Returns the claims, or the error text. */
 export function decodeClaims(json: Buffer, claims: JsonRecord): TokenClaims | string {
+  const isLegacy = claims['iss'] === legacyIssuer;
+  if (!isCanonical(json, claims)) {
+    const problem = claimsProblem(json, isLegacy);
+    if (problem !== undefined) return problem;
+  }
   try {
-    const duplicate = duplicateKeyOf(json, claims, nestedObjects);
-    if (duplicate !== undefined) return `json: duplicate key '${duplicate}' in object`;
     const shared = {
       audiences: audiencesOf(claims['aud']),
       expiry: dateOf(claims['exp']),
@@ -46,10 +49,24 @@ export function decodeClaims(json: Buffer, claims: JsonRecord): TokenClaims | st
       subject: textOf(claims['sub']),
       id: textOf(claims['jti']),
     };
-    return { ...shared, ...(claims['iss'] === legacyIssuer ? legacy(claims) : bound(claims)) };
+    return { ...shared, ...(isLegacy ? legacy(claims) : bound(claims)) };
   } catch (error) {
-    if (error instanceof DecodeProblem) return error.message;
-    throw error;
+    const problem = error instanceof Undecodable ? claimsProblem(json, isLegacy) : undefined;
+    if (problem === undefined) throw error;
+    return problem;
+  }
+}
+
+/**
+ * Text that is written back unchanged has no duplicate keys, which go-jose refuses and JSON.parse does not
+ * see. Far quicker than a search, and true for real tokens.
+ */
+function isCanonical(json: Buffer, claims: JsonRecord): boolean {
+  try {
+    return JSON.stringify(claims) === json.toString('utf8');
+  } catch {
+    // Too deep for JSON.stringify.
+    return false;
   }
 }
 
@@ -59,7 +76,7 @@ type PrivateClaims = Omit<
 >;
 
 function bound(claims: JsonRecord): PrivateClaims {
-  const own = recordOf(claims['kubernetes.io'], 'serviceaccount.kubernetes') ?? {};
+  const own = recordOf(claims['kubernetes.io']) ?? {};
   dateOf(own['warnafter']);
   return {
     namespace: textOf(own['namespace']),
@@ -83,36 +100,22 @@ function legacy(claims: JsonRecord): PrivateClaims {
   };
 }
 
-const kubernetesOf = (claims: JsonRecord) => claims['kubernetes.io'];
-
-/** The objects that are decoded into structs, by the start of the paths of their keys. */
-const nestedObjects: ReadonlyMap<string, (claims: JsonRecord) => unknown> = new Map([
-  ['kubernetes.io.', kubernetesOf],
-  ...['serviceaccount', 'pod', 'secret', 'node'].map(
-    (name) =>
-      [
-        `kubernetes.io.${name}.`,
-        (claims: JsonRecord) => (kubernetesOf(claims) as JsonRecord | undefined)?.[name],
-      ] as const,
-  ),
-]);
-
 /** A null is no value, as in Go. */
 function textOf(value: unknown): string {
   // Go replaces half of a surrogate pair.
   if (typeof value === 'string') return value.toWellFormed();
   if (value === undefined || value === null) return '';
-  throw unfit(value, 'string');
+  throw new Undecodable();
 }
 
-function recordOf(value: unknown, type: string): JsonRecord | undefined {
+function recordOf(value: unknown): JsonRecord | undefined {
   if (value === undefined || value === null) return undefined;
-  if (!isRecord(value)) throw unfit(value, type);
+  if (!isRecord(value)) throw new Undecodable();
   return value;
 }
 
 function referenceOf(value: unknown): ObjectReference | undefined {
-  const reference = recordOf(value, 'serviceaccount.ref');
+  const reference = recordOf(value);
   return reference && { name: textOf(reference['name']), uid: textOf(reference['uid']) };
 }
 
@@ -122,22 +125,16 @@ function audiencesOf(value: unknown): readonly string[] {
   if (typeof value === 'string') return [value.toWellFormed()];
   if (Array.isArray(value) && value.every((item) => typeof item === 'string'))
     return value.map((item) => item.toWellFormed());
-  throw new DecodeProblem(
-    'go-jose/go-jose/jwt: expected string or array value to unmarshal to Audience',
-  );
+  throw new Undecodable();
 }
 
 const int64Limit = 2 ** 63;
+/** Go counts from the year 1. For seconds beyond this, its sum overflows into the remote past. */
+const lastGoSecond = int64Limit - 62_135_596_800;
 
 /** Go cuts off fractions. It reads a number that does not fit into 64 bits as the smallest one. */
 function dateOf(value: unknown): number | undefined {
   if (value === undefined || value === null) return undefined;
-  if (typeof value !== 'number' || !Number.isFinite(value)) {
-    throw new DecodeProblem('go-jose/go-jose/jwt: expected number value to unmarshal NumericDate');
-  }
-  return Math.abs(value) < int64Limit ? Math.trunc(value) : -int64Limit;
-}
-
-function unfit(value: unknown, type: string): DecodeProblem {
-  return new DecodeProblem(`json: cannot unmarshal ${goKind(value)} into Go value of type ${type}`);
+  if (typeof value !== 'number' || !Number.isFinite(value)) throw new Undecodable();
+  return value >= -int64Limit && value <= lastGoSecond ? Math.trunc(value) : -int64Limit;
 }

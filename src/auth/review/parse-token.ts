@@ -1,6 +1,7 @@
 // Splits a token in compact form (RFC 7515 §7.1) into header, claims and signature, once, and finds it in
 // the text that was sent as kube-apiserver does. Nothing here is verified.
 
+import { decodeUtf8 } from '../../core/json/decode-utf8.ts';
 import { isRecord, type JsonRecord } from '../../core/json/is-record.ts';
 import { jsonExcess } from '../../core/json/strict-json.ts';
 import { blank, notOurs } from './denial.ts';
@@ -69,7 +70,7 @@ function parseClaims(payload: Buffer): JsonRecord | undefined {
   const mayBeDeep = payload.length > maxDepth;
   if (mayBeDeep && jsonExcess(payload, payload.length, maxDepth) !== undefined) return undefined;
   try {
-    const claims: unknown = JSON.parse(payload.toString('utf8'));
+    const claims: unknown = JSON.parse(decodeUtf8(payload));
     return isRecord(claims) ? claims : undefined;
   } catch {
     return undefined;

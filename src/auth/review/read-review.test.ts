@@ -128,6 +128,44 @@ suite('a review in JSON', () => {
       );
   });
 
+  test('is refused for the problem that Go reports of several', () => {
+    const wrong = (path: string, type: string, kind = 'number') =>
+      `json: cannot unmarshal ${kind} into Go struct field ${path} of type ${type}`;
+    const samples: readonly (readonly [string, string])[] = [
+      ['{"spec":{"audiences":1,"token":2}}', wrong('TokenReviewSpec.spec.audiences', '[]string')],
+      ['{"spec":{"token":2,"audiences":1}}', wrong('TokenReviewSpec.spec.token', 'string')],
+      ['{"spec":1,"metadata":[]}', wrong('TokenReview.spec', 'v1.TokenReviewSpec')],
+      ['{"metadata":{"uid":1}}', wrong('ObjectMeta.metadata.uid', 'types.UID')],
+      ['{"status":{"user":1},"spec":2}', wrong('TokenReviewStatus.status.user', 'v1.UserInfo')],
+      [
+        '{"metadata":{"ownerReferences":[{"controller":1}]}}',
+        wrong('OwnerReference.metadata.ownerReferences.controller', 'bool'),
+      ],
+      [
+        '{"metadata":{"generation":1.5}}',
+        wrong('ObjectMeta.metadata.generation', 'int64', 'number 1.5'),
+      ],
+      ['{"KIND":1,"apiVersion":2}', wrong('.kind', 'string')],
+      [
+        '{"metadata":{"name":1,"creationTimestamp":"x"}}',
+        'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"',
+      ],
+    ];
+    for (const [body, problem] of samples) {
+      assert.throws(
+        () => json(body),
+        (error: unknown) => error instanceof Error && error.message.includes(`: ${problem}`),
+        body,
+      );
+    }
+  });
+
+  test('is read where a status has the right types, also in the usual form', () => {
+    for (const status of [{}, { user: {} }, { authenticated: true, user: { extra: { a: ['b'] } } }])
+      assert.equal(json(review({ token: 't' }, { status })).question.token, 't');
+    assert.throws(() => json(review({ token: 't' }, { status: { user: [] } })), /status.user/);
+  });
+
   test('is refused with too many audiences or too many values', () => {
     const audiences = Array.from({ length: 257 }, String);
     refusal(() => json(review({ token: 't', audiences })), 'HANSA_TOO_LARGE');

@@ -1,14 +1,16 @@
 // Reads the body of a TokenReview: JSON or protobuf, v1 or v1beta1. Errors are those of kube-apiserver.
 // Unknown fields and `status` are ignored, and of duplicate fields the last one counts.
 
-import { goKind } from '../../api/schema/go-text.ts';
+import { goKind, quoteGo } from '../../api/schema/go-text.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { decodeUtf8 } from '../../core/json/decode-utf8.ts';
 import { isRecord, type JsonRecord } from '../../core/json/is-record.ts';
 import { summaryOf } from '../../core/json/json-body.ts';
 import { jsonSyntaxError } from '../../core/json/json-syntax-error.ts';
 import { jsonExcess } from '../../core/json/strict-json.ts';
 import { ProtobufError, readEnvelope, readMessage, type Shape } from '../../core/kube/protobuf.ts';
 import { bodyEncoding } from './review-encoding.ts';
+import { reviewProblem } from './review-problem.ts';
 import type { TokenQuestion } from './verdict.ts';
 
 export type ReviewVersion = 'v1' | 'v1beta1';
@@ -83,54 +85,104 @@ const noAudiences: readonly string[] = [];
 function usualQuestion(object: JsonRecord, version: ReviewVersion): ReadBody | undefined {
   const { apiVersion, spec, metadata } = object;
   if (apiVersion !== groupVersions[version] || object['kind'] !== kind) return undefined;
+  for (const name in object) if (!usualFields.has(name)) return undefined;
   if (!isRecord(spec) || spec['audiences'] !== undefined || !isEmptyMetadata(metadata))
     return undefined;
+  if (!isEmptyStatus(object['status'])) return undefined;
   const { token } = spec;
   if (typeof token !== 'string' || !token.isWellFormed()) return undefined;
   return { spec: { token, audiences: noAudiences }, metadata: noMetadata };
 }
 
+/** Another one may be `Kind`, which counts as `kind`. */
+const usualFields: ReadonlySet<string> = new Set([
+  'apiVersion',
+  'kind',
+  'metadata',
+  'spec',
+  'status',
+]);
+
 /** client-go sends `{}`, and older ones `{"creationTimestamp":null}`. */
 function isEmptyMetadata(metadata: unknown): boolean {
   if (metadata === undefined) return true;
   if (!isRecord(metadata)) return false;
-  for (const name in metadata) if (name !== 'creationTimestamp') return false;
+  for (const name in metadata)
+    if (name !== 'creationTimestamp' || metadata[name] !== null) return false;
+  return true;
+}
+
+/** client-go sends `{"user":{}}`. */
+function isEmptyStatus(status: unknown): boolean {
+  if (status === undefined) return true;
+  if (!isRecord(status)) return false;
+  for (const name in status) if (name !== 'user' || !isEmptyRecord(status[name])) return false;
+  return true;
+}
+
+function isEmptyRecord(value: unknown): boolean {
+  if (!isRecord(value)) return false;
+  for (const _ in value) return false;
   return true;
 }
 
 function readObject(body: Buffer, object: JsonRecord, version: ReviewVersion): ReadBody {
-  const [apiVersion = '', named = ''] = ['apiVersion', 'kind'].map((key) => {
-    const value = object[key] ?? '';
-    if (typeof value === 'string') return value;
-    throw unrecognized(
-      body,
-      `couldn't get version/kind; json parse error: json: cannot unmarshal ${goKind(value)} into Go struct field .${key} of type string`,
-    );
-  });
-  if (apiVersion.split('/').length > 2)
-    throw unrecognized(body, `unexpected GroupVersion string: ${apiVersion}`);
-  const given = recognise(apiVersion, named, version);
-  const unfit = (why: string) => unhandled(kind, given, why);
-  const spec = recordAt(object['spec'], 'TokenReview.spec', 'v1.TokenReviewSpec', unfit);
-  const metadata = recordAt(object['metadata'], 'TokenReview.metadata', 'v1.ObjectMeta', unfit);
-  const text = (value: unknown, path: string) => {
-    if (value === undefined || value === null) return '';
-    // Go replaces half of a surrogate pair.
-    if (typeof value === 'string') return value.toWellFormed();
-    throw unfit(unmarshalError(value, path, 'string'));
-  };
-  const audiences = spec['audiences'] ?? [];
-  if (!Array.isArray(audiences))
-    throw unfit(unmarshalError(audiences, 'TokenReviewSpec.spec.audiences', '[]string'));
+  const type = typeOf(body, object);
+  const given = recognise(body, type.apiVersion, type.kind, version);
+  const problem = reviewProblem(object, given);
+  if (problem !== undefined) throw unhandled(kind, given, problem);
+  // Their types are right, or they are null or missing.
+  const { spec, metadata } = object as { spec?: JsonRecord; metadata?: JsonRecord };
   const read: ReadBody = {
     spec: {
-      token: text(spec['token'], 'TokenReviewSpec.spec.token'),
-      audiences: audiences.map((item) => text(item, 'TokenReviewSpec.spec.audiences')),
+      token: textOf(spec?.['token']),
+      audiences: ((spec?.['audiences'] ?? []) as readonly unknown[]).map(textOf),
     },
-    metadata: readMetadata(metadata, text, unfit),
+    metadata: metadataOf(metadata ?? {}),
   };
   refuseOtherVersion(given, version);
   return read;
+}
+
+/** Go looks for these two with a decoder that ignores case, and takes the last. */
+function typeOf(body: Buffer, object: JsonRecord): { apiVersion: string; kind: string } {
+  const type = { apiVersion: '', kind: '' };
+  let problem: string | undefined;
+  for (const [key, value] of Object.entries(object)) {
+    const field = typeFields.find(([, name]) => name.test(key))?.[0];
+    if (field === undefined || value === null) continue;
+    if (typeof value === 'string') type[field] = value.toWellFormed();
+    else
+      problem ??= `json: cannot unmarshal ${goKind(value)} into Go struct field .${field} of type string`;
+  }
+  if (problem === undefined) return type;
+  throw unrecognized(body, `couldn't get version/kind; json parse error: ${problem}`);
+}
+
+const typeFields = [
+  ['apiVersion', /^apiVersion$/iu],
+  ['kind', /^kind$/iu],
+] as const;
+
+/** A null is no value, as in Go, and half of a surrogate pair is replaced. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value.toWellFormed() : '';
+}
+
+function metadataOf(given: JsonRecord): ReviewMetadata {
+  let metadata: Record<string, unknown> | undefined;
+  for (const name of ['name', 'generateName'] as const) {
+    const value = textOf(given[name]);
+    if (value !== '') (metadata ??= {})[name] = value;
+  }
+  for (const name of ['labels', 'annotations'] as const) {
+    const map = Object.entries((given[name] ?? {}) as JsonRecord);
+    if (map.length === 0) continue;
+    (metadata ??= {})[name] = Object.fromEntries(
+      map.map(([key, value]) => [key.toWellFormed(), textOf(value)]),
+    );
+  }
+  return metadata ?? noMetadata;
 }
 
 function parseObject(body: Buffer): JsonRecord {
@@ -146,7 +198,7 @@ function parseObject(body: Buffer): JsonRecord {
   if (excess !== undefined) throw failed(`invalid character '${excess}' exceeded max depth`);
   let value: unknown;
   try {
-    value = JSON.parse(body.toString('utf8'));
+    value = JSON.parse(decodeUtf8(body));
   } catch {
     throw failed(jsonSyntaxError(body));
   }
@@ -155,38 +207,6 @@ function parseObject(body: Buffer): JsonRecord {
   throw failed(
     String.raw`json: cannot unmarshal ${goKind(value)} into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`,
   );
-}
-
-function recordAt(
-  value: unknown,
-  path: string,
-  type: string,
-  unfit: (why: string) => HansaError,
-): JsonRecord {
-  if (value === undefined || value === null) return {};
-  if (isRecord(value)) return value;
-  throw unfit(unmarshalError(value, path, type));
-}
-
-function readMetadata(
-  given: JsonRecord,
-  text: (value: unknown, path: string) => string,
-  unfit: (why: string) => HansaError,
-): ReviewMetadata {
-  let metadata: Record<string, unknown> | undefined;
-  for (const name of ['name', 'generateName'] as const) {
-    const value = text(given[name], `ObjectMeta.metadata.${name}`);
-    if (value !== '') (metadata ??= {})[name] = value;
-  }
-  for (const name of ['labels', 'annotations'] as const) {
-    const path = `ObjectMeta.metadata.${name}`;
-    const map = Object.entries(recordAt(given[name], path, 'map[string]string', unfit));
-    if (map.length === 0) continue;
-    (metadata ??= {})[name] = Object.fromEntries(
-      map.map(([key, value]) => [key, text(value, path)]),
-    );
-  }
-  return metadata ?? noMetadata;
 }
 
 /** Field numbers of k8s.io/api/authentication/v1 and v1beta1, and of meta/v1. */
@@ -208,7 +228,7 @@ function readProtobuf(body: Buffer, version: ReviewVersion): ReadBody {
     () => readEnvelope(body),
     (why) => unrecognized(body, why),
   );
-  const given = recognise(envelope.apiVersion, envelope.kind, version);
+  const given = recognise(body, envelope.apiVersion, envelope.kind, version);
   const message = orRefuse(
     () => readMessage(envelope.raw, reviewShape),
     (why) => unhandled(kind, given, why),
@@ -227,29 +247,41 @@ function orRefuse<T>(read: () => T, refusal: (why: string) => HansaError): T {
   }
 }
 
-/** The group and version of the body. A body may leave them out. */
-function recognise(apiVersion: string, named: string, version: ReviewVersion): string {
-  const expected = `${group}/${version}`;
-  const given = apiVersion === '' ? expected : apiVersion;
-  const isKnown = given === `${group}/v1` || given === `${group}/v1beta1`;
-  if (isKnown && (named === kind || named === '')) return given;
+/** The version of the body. It may leave out its group, version and kind: those of the path count then. */
+function recognise(
+  body: Buffer,
+  apiVersion: string,
+  named: string,
+  expected: ReviewVersion,
+): ReviewVersion {
+  const parts = apiVersion === '/' ? [''] : apiVersion.split('/');
+  if (parts.length > 2) throw unrecognized(body, `unexpected GroupVersion string: ${apiVersion}`);
+  const [givenVersion = '', givenGroup = ''] = parts.toReversed();
+  const isDefault = givenVersion === '' && (givenGroup === '' || givenGroup === group);
+  const ofGroup = isDefault ? group : givenGroup;
+  const version = isDefault ? expected : givenVersion;
   const shown = named === '' ? kind : named;
+  if (ofGroup === group && isVersion(version) && shown === kind) return version;
+  const groupVersion = ofGroup === '' ? version : `${ofGroup}/${version}`;
   throw unhandled(
     shown,
-    given,
-    `no kind ${JSON.stringify(shown)} is registered for version ${JSON.stringify(given)}`,
+    version,
+    version === ''
+      ? // kube-apiserver shows the whole body here, and so the token.
+        "Object 'apiVersion' is missing"
+      : `no kind ${quoteGo(shown)} is registered for version ${quoteGo(groupVersion)}`,
   );
 }
 
-function refuseOtherVersion(given: string, version: ReviewVersion): void {
-  if (given === `${group}/${version}`) return;
+function isVersion(text: string): text is ReviewVersion {
+  return Object.hasOwn(groupVersions, text);
+}
+
+function refuseOtherVersion(given: ReviewVersion, version: ReviewVersion): void {
+  if (given === version) return;
   throw badRequest(
-    `the API version in the data (${given}) does not match the expected API version (${group}/${version})`,
+    `the API version in the data (${groupVersions[given]}) does not match the expected API version (${groupVersions[version]})`,
   );
-}
-
-function unmarshalError(value: unknown, path: string, type: string): string {
-  return `json: cannot unmarshal ${goKind(value)} into Go struct field ${path} of type ${type}`;
 }
 
 function unrecognized(body: Buffer, why: string): HansaError {
@@ -258,10 +290,9 @@ function unrecognized(body: Buffer, why: string): HansaError {
   );
 }
 
-function unhandled(named: string, apiVersion: string, why: string): HansaError {
-  const version = apiVersion.slice(apiVersion.indexOf('/') + 1);
+function unhandled(named: string, version: string, why: string): HansaError {
   return badRequest(
-    `${named} in version ${JSON.stringify(version)} cannot be handled as a ${kind}: ${why}`,
+    `${named} in version ${quoteGo(version)} cannot be handled as a ${kind}: ${why}`,
   );
 }
 

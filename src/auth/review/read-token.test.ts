@@ -68,6 +68,16 @@ suite('a token with a signature of the cluster', () => {
     assert.equal(read(signToken({ key: ec, claims, header: { kid: '' } })).type, 'signed');
   });
 
+  test('is read where the signature is that of the claims, and the header says so', () => {
+    const raw = { key: ec, claims, signsRawClaims: true } as const;
+    for (const header of [{ b64: false }, { b64: false, crit: ['b64'] }]) {
+      assert.equal(read(signToken({ ...raw, header })).type, 'signed');
+      assert.equal(errorOf(signToken({ key: ec, claims, header })), wrongSignature);
+    }
+    for (const header of [{}, { b64: true }, { b64: null }, { b64: 'false' }])
+      assert.equal(errorOf(signToken({ ...raw, header })), wrongSignature);
+  });
+
   test('is read with a line end after it, and with line ends inside', () => {
     const token = signToken({ key: ec, claims });
     const middle = token.indexOf('.') + 10;

@@ -20,27 +20,36 @@ export type Claims = Readonly<Record<string, unknown>>;
 
 export interface TokenParts {
   readonly key: KeyPair;
-  readonly claims: Claims | string;
+  /** A text or bytes are signed as they are. */
+  readonly claims: Claims | string | Buffer;
   /** Default: RS256 for RSA, ES256 for others. */
   readonly algorithm?: JwsAlgorithm;
-  /** Added to `alg` and `kid`; undefined values are left out. A text replaces the whole header. */
-  readonly header?: Claims | string;
+  /** Added to `alg` and `kid`; undefined values are left out. A text or bytes replace the whole header. */
+  readonly header?: Claims | string | Buffer;
+  /** Signs the claims instead of their base64url, as `b64: false` in the header asks (RFC 7797 §3). */
+  readonly signsRawClaims?: true;
 }
 
-export function signToken({ key, claims, algorithm, header = {} }: TokenParts): string {
+export function signToken(parts: TokenParts): string {
+  const { key, claims, algorithm, header = {}, signsRawClaims } = parts;
   const alg = algorithm ?? (key.privateKey.asymmetricKeyType === 'rsa' ? 'RS256' : 'ES256');
-  const head = typeof header === 'string' ? header : { alg, kid: keyIdOf(key), ...header };
-  const signed = `${encode(head)}.${encode(claims)}`;
-  return `${signed}.${signatureOf(alg, key.privateKey, signed)}`;
+  const isWhole = typeof header === 'string' || Buffer.isBuffer(header);
+  const encoded = encode(isWhole ? header : { alg, kid: keyIdOf(key), ...header });
+  const payload = signsRawClaims ? bytesOf(claims) : Buffer.from(encode(claims));
+  const signed = Buffer.concat([Buffer.from(`${encoded}.`), payload]);
+  return `${encoded}.${encode(claims)}.${signatureOf(alg, key.privateKey, signed)}`;
 }
 
-export function encode(value: Claims | string): string {
-  return Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString(
-    'base64url',
-  );
+export function encode(value: Claims | string | Buffer): string {
+  return bytesOf(value).toString('base64url');
 }
 
-function signatureOf(algorithm: JwsAlgorithm, key: KeyObject, signed: string): string {
+function bytesOf(value: Claims | string | Buffer): Buffer {
+  if (Buffer.isBuffer(value)) return value;
+  return Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
+}
+
+function signatureOf(algorithm: JwsAlgorithm, key: KeyObject, signed: Buffer): string {
   const { digest, pss } = jwsAlgorithms[algorithm];
   const padding = pss
     ? {
@@ -48,7 +57,7 @@ function signatureOf(algorithm: JwsAlgorithm, key: KeyObject, signed: string): s
         saltLength: constants.RSA_PSS_SALTLEN_DIGEST,
       }
     : {};
-  return sign(digest, Buffer.from(signed), {
+  return sign(digest, signed, {
     key,
     dsaEncoding: 'ieee-p1363',
     ...padding,

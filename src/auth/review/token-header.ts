@@ -5,14 +5,17 @@ import { X509Certificate } from 'node:crypto';
 import { goKind } from '../../api/schema/go-text.ts';
 import { importJwk } from '../../core/identity/jwt/jwk.ts';
 import { isJwsAlgorithm, type JwsAlgorithm } from '../../core/identity/jwt/jws.ts';
+import { decodeUtf8 } from '../../core/json/decode-utf8.ts';
 import { isRecord } from '../../core/json/is-record.ts';
+import { duplicateFields } from '../../core/json/strict-json.ts';
 import { wrongSignature } from './denial.ts';
-import { duplicateKeyOf } from './duplicate-key.ts';
 
 export interface TokenHeader {
   /** Undefined for `none`, HMAC and unknown ones: no key verifies them. */
   readonly algorithm: JwsAlgorithm | undefined;
   readonly keyId: string | undefined;
+  /** `b64` is false (RFC 7797 §3): the signature is that of the claims themselves, not of their base64url. */
+  readonly isPayloadRaw?: true;
   /** Why the signature cannot count, in the words of kube-apiserver. */
   readonly refusal?: string;
 }
@@ -47,12 +50,12 @@ function parseHeader(bytes: Buffer): TokenHeader | undefined {
   if (bytes.length === 0) return empty;
   let header: unknown;
   try {
-    header = JSON.parse(bytes.toString('utf8'));
+    header = JSON.parse(decodeUtf8(bytes), refuseHugeNumber);
   } catch {
     return undefined;
   }
   if (header === null) return empty;
-  if (!isRecord(header) || duplicateKeyOf(bytes, header) !== undefined) return undefined;
+  if (!isRecord(header) || duplicateFields(bytes).some(isReadByGo)) return undefined;
   const { alg, kid, nonce, jwk, x5c } = header;
   if (![alg, kid, nonce].every(isOptionalText)) return undefined;
   if (!isOptional(jwk, isPublicKey) || !isOptional(x5c, isCertificateChain)) return undefined;
@@ -61,20 +64,35 @@ function parseHeader(bytes: Buffer): TokenHeader | undefined {
     algorithm: isJwsAlgorithm(alg) ? alg : undefined,
     // Go does not tell an empty kid from a missing one.
     keyId: typeof kid === 'string' && kid !== '' ? kid : undefined,
+    // go-jose does not require that `crit` names it.
+    ...(header['b64'] === false ? { isPayloadRaw: true } : {}),
     ...(refusal === undefined ? {} : { refusal }),
   };
 }
 
-/** RFC 7515 §4.1.11. go-jose knows `b64` alone, and no token of Kubernetes uses it. */
+/** Go decodes all values of a header, and finds no float64 for such a number. */
+function refuseHugeNumber(_key: string, value: unknown): unknown {
+  if (typeof value === 'number' && !Number.isFinite(value)) throw new RangeError('no float64');
+  return value;
+}
+
+/** Whether Go reads the object that contains the field of this path: not if it is inside an unknown member of a key. */
+function isReadByGo(path: string): boolean {
+  return !/^jwk\..*[.[]/s.test(path);
+}
+
+/** RFC 7515 §4.1.11. go-jose knows no other extension than `b64`. */
 function refusalOf(critical: unknown): string | undefined {
   if (!Array.isArray(critical)) {
     return `json: cannot unmarshal ${goKind(critical)} into Go value of type []string`;
   }
-  const other = critical.find((name) => typeof name !== 'string' && name !== null);
-  if (other !== undefined) {
-    return `json: cannot unmarshal ${goKind(other)} into Go value of type string`;
+  const others = critical.filter((name) => typeof name !== 'string' && name !== null);
+  if (others.length > 0) {
+    // go-jose stops at a number, and reports the first of the others at the end.
+    const kind = goKind(others.find((name) => typeof name === 'number') ?? others[0]);
+    return `json: cannot unmarshal ${kind} into Go value of type string`;
   }
-  return critical.length === 0 ? undefined : wrongSignature;
+  return critical.every((name) => name === 'b64') ? undefined : wrongSignature;
 }
 
 function isOptional(value: unknown, holds: (value: unknown) => boolean): boolean {
@@ -87,7 +105,7 @@ function isOptionalText(value: unknown): boolean {
 
 /** RFC 7515 §4.1.3: go-jose refuses an embedded key that is malformed or private. */
 function isPublicKey(value: unknown): boolean {
-  if (!isRecord(value) || value['d'] !== undefined) return false;
+  if (!isRecord(value) || (value['d'] ?? null) !== null) return false;
   try {
     importJwk(value);
     return true;
@@ -99,11 +117,16 @@ function isPublicKey(value: unknown): boolean {
 function isCertificateChain(value: unknown): boolean {
   if (!Array.isArray(value)) return false;
   return value.every((item) => {
-    if (typeof item !== 'string') return false;
+    if (typeof item !== 'string' || !standardBase64.test(item.replaceAll(/[\r\n]/g, '')))
+      return false;
+    const der = Buffer.from(item, 'base64');
     try {
-      return new X509Certificate(Buffer.from(item, 'base64')).raw.length > 0;
+      return new X509Certificate(der).raw.length === der.length;
     } catch {
       return false;
     }
   });
 }
+
+/** RFC 4648 §4, with padding. */
+const standardBase64 = /^(?:[A-Za-z\d+/]{4})*(?:[A-Za-z\d+/]{2}==|[A-Za-z\d+/]{3}=)?$/;

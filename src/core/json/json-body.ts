@@ -2,6 +2,7 @@
 // bodies that are malformed.
 
 import { HansaError } from '../errors/error.ts';
+import { decodeUtf8 } from './decode-utf8.ts';
 import { parseBoundedJson } from './strict-json.ts';
 
 /** Undefined where the body is empty. Throws HANSA_BAD_REQUEST. */
@@ -33,6 +34,6 @@ const summaryBytes = 30;
 export function summaryOf(body: Buffer): string {
   if (body.length === 0) return '<empty>';
   const start = body.subarray(0, summaryBytes);
-  const shown = body[0] === 0x7b ? start.toString('utf8') : start.toString('hex');
+  const shown = body[0] === 0x7b ? decodeUtf8(start) : start.toString('hex');
   return body.length > summaryBytes ? `${shown} ...` : shown;
 }

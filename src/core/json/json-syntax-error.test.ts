@@ -21,6 +21,10 @@ const samples: readonly (readonly [text: string, message: string])[] = [
   ['"\\q"', "invalid character 'q' in string escape code"],
   ['"\\u12g4"', "invalid character 'g' in \\u hexadecimal character escape"],
   ['"a\nb"', "invalid character '\\n' in string literal"],
+  ['"a\u0001"', String.raw`invalid character '\x01' in string literal`],
+  ['\u007f', String.raw`invalid character '\x7f' looking for beginning of value`],
+  ['\u0080', String.raw`invalid character 'Â' looking for beginning of value`],
+  ['\\', String.raw`invalid character '\\' looking for beginning of value`],
   ["'a'", "invalid character '\\'' looking for beginning of value"],
 ];
 

@@ -185,8 +185,29 @@ function isDigit(character: string | undefined): boolean {
   return character !== undefined && character >= '0' && character <= '9';
 }
 
+/** As Go's strconv.Quote, but for the quotes. */
 function quoted(character: string): string {
   if (character === "'") return String.raw`'\''`;
   if (character === '"') return `'"'`;
-  return `'${JSON.stringify(character).slice(1, -1)}'`;
+  return `'${shortEscapes.get(character) ?? character.replace(unprintable, escape)}'`;
+}
+
+const shortEscapes: ReadonlyMap<string, string> = new Map([
+  ['\u0007', String.raw`\a`],
+  ['\b', String.raw`\b`],
+  ['\f', String.raw`\f`],
+  ['\n', String.raw`\n`],
+  ['\r', String.raw`\r`],
+  ['\t', String.raw`\t`],
+  ['\v', String.raw`\v`],
+  ['\\', String.raw`\\`],
+]);
+
+/** What unicode.IsPrint denies. */
+const unprintable = /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/u;
+
+/** The character is a byte. */
+function escape(character: string): string {
+  const hex = character.charCodeAt(0).toString(16);
+  return character < '\u0080' ? `\\x${hex.padStart(2, '0')}` : `\\u00${hex}`;
 }

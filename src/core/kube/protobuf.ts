@@ -3,6 +3,8 @@
 //
 // The envelope: the bytes `k8s\0`, then a runtime.Unknown (type, raw message).
 
+import { decodeUtf8 } from '../json/decode-utf8.ts';
+
 export const protobufMediaType = 'application/vnd.kubernetes.protobuf';
 
 /** The message says what is wrong, in the words of Go's decoder where it has some. */
@@ -46,8 +48,8 @@ export function readEnvelope(body: Buffer): Envelope {
     if (field === 2) raw = bytes;
     if (field !== 1) return;
     eachField(bytes, (inner, text) => {
-      if (inner === 1) apiVersion = text.toString('utf8');
-      else if (inner === 2) kind = text.toString('utf8');
+      if (inner === 1) apiVersion = decodeUtf8(text);
+      else if (inner === 2) kind = decodeUtf8(text);
     });
   });
   return { apiVersion, kind, raw };
@@ -65,10 +67,10 @@ export function readMessage(
     const known = shape[field];
     if (known === undefined) return;
     const [name, inner] = known;
-    if (inner === 'text') message[name] = value.toString('utf8');
+    if (inner === 'text') message[name] = decodeUtf8(value);
     else if (inner === 'texts') {
       const texts = (message[name] ??= []) as string[];
-      texts.push(value.toString('utf8'));
+      texts.push(decodeUtf8(value));
     } else if (inner === 'map') {
       const map = (message[name] ??= Object.create(null)) as Record<string, string>;
       const { key = '', value: text = '' } = readMessage(value, entry, budget) as Entry<string>;
