@@ -3,7 +3,7 @@
 
 import { authenticatedGroup, type Caller } from '../../core/access/identity.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
-import { parseBoundedJson } from '../../core/json/strict-json.ts';
+import { unverifiedClaims } from '../../core/identity/jwt/unverified-claims.ts';
 import type { ClusterDirectory, ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { ClusterKeys } from '../keys/cluster-keys.ts';
 import { type ReadToken, readToken } from '../review/read-token.ts';
@@ -234,25 +234,16 @@ function firstFound(waiting: readonly Promise<Shown | undefined>[]): Promise<Sho
   });
 }
 
-/** A payload has a few dozen values. */
-const maxPayloadValues = 1000;
-
 /** Issuer and subject that the token claims. Nothing is verified: the issuer only chooses the clusters that are asked. */
 function claimsOf(token: string): {
   readonly issuer: string | undefined;
   readonly subject: string;
 } {
-  const [, payload = ''] = token.split('.', 2);
-  try {
-    const claims = parseBoundedJson(Buffer.from(payload, 'base64url'), maxPayloadValues);
-    const { iss, sub } = (claims ?? {}) as { readonly iss?: unknown; readonly sub?: unknown };
-    return {
-      issuer: typeof iss === 'string' ? iss : undefined,
-      subject: typeof sub === 'string' ? sub : '',
-    };
-  } catch {
-    return { issuer: undefined, subject: '' };
-  }
+  const { iss, sub } = unverifiedClaims(token) ?? {};
+  return {
+    issuer: typeof iss === 'string' ? iss : undefined,
+    subject: typeof sub === 'string' ? sub : '',
+  };
 }
 
 /**

@@ -7,7 +7,7 @@ import type { JsonObject } from '../../api/object.ts';
 import { humanDuration } from '../../api/values/duration.ts';
 import { printable, renderColumns } from '../../core/command/columns.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
-import { parseBoundedJson } from '../../core/json/strict-json.ts';
+import { unverifiedClaims } from '../../core/identity/jwt/unverified-claims.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { pathTo } from '../../core/plane/path-to.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
@@ -122,7 +122,7 @@ async function review(
   token: string,
   audiences: readonly string[],
 ): Promise<Reviewed> {
-  const claims = claimsIn(token);
+  const claims = unverifiedClaims(token) as JsonObject | undefined;
   const told = { cluster, ...(claims === undefined ? {} : { claims }) };
   try {
     const { body } = await client.request({
@@ -145,22 +145,6 @@ async function review(
   } catch (error) {
     if (!hasCode(error, 'HANSA_UNAVAILABLE')) throw error;
     return { ...told, verdict: 'unchecked', reason: error.message };
-  }
-}
-
-/** ServiceAccount tokens have about thirty values. */
-const maxValues = 1000;
-
-/** Not verified. The signature is not shown, so the output is no credential. */
-function claimsIn(token: string): JsonObject | undefined {
-  const payload = /^[\w-]+\.([\w-]+)\.[\w-]*$/.exec(token)?.[1];
-  if (payload === undefined) return undefined;
-  try {
-    const claims = parseBoundedJson(Buffer.from(payload, 'base64url'), maxValues);
-    const isObject = typeof claims === 'object' && claims !== null && !Array.isArray(claims);
-    return isObject ? (claims as JsonObject) : undefined;
-  } catch {
-    return undefined;
   }
 }
 
