@@ -12,11 +12,7 @@ import { openStore } from '../core/store/open.ts';
 import { trustPlane } from './plane.ts';
 import { defaultTrustSettings } from './settings.ts';
 import { openAuthority } from './workload/test-workload-site.ts';
-
-function nothing(): void {
-  // Nobody reads it.
-}
-const silent = { debug: nothing, info: nothing, warn: nothing, error: nothing, with: () => silent };
+import { silentLog } from '../core/log/test-log.ts';
 
 test('a plane that cannot start leaves nothing running', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'hansa-trust-plane-'));
@@ -48,7 +44,7 @@ test('a plane that cannot start leaves nothing running', async (t) => {
     store,
     clock,
     random: systemRandom,
-    log: silent,
+    log: silentLog,
     metrics: new MetricsRegistry(),
     authority,
     bundles: new FederatedBundles(store, authority, clock),

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
-import { silentLog } from '../../src/core/agent/test-site.ts';
+import { silentLog } from '../../src/core/log/test-log.ts';
 import { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { systemClock, systemRandom } from '../../src/core/clock/system.ts';
 import { HttpKubeClient } from '../../src/core/kube/http-kube-client.ts';

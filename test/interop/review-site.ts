@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import type { ReviewedCluster } from '../../src/auth/clusters/reviewed-cluster.ts';
 import { ClusterTokenReviewer } from '../../src/auth/forward/reviewer.ts';
-import { silentLog } from '../../src/auth/forward/test-scene.ts';
+import { silentLog } from '../../src/core/log/test-log.ts';
 import type { Verdict } from '../../src/auth/review/verdict.ts';
 import type { Clock } from '../../src/core/clock/clock.ts';
 import { systemClock } from '../../src/core/clock/system.ts';

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { clusterKind } from '../../api/kinds/cluster.ts';
 import { recordOf } from '../../core/kube/credentials/stored-credentials.ts';
-import type { Log } from '../../core/log/log.ts';
 import { LeaseMetrics } from '../../core/lease/lease.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { LeaseLeadership } from '../../core/reconcile/lease-leadership.ts';
@@ -12,19 +11,12 @@ import { clusterSite, type TestServer } from '../clusters/test-clusters.ts';
 import { KeyCache, keyTiming } from '../keys/key-cache.ts';
 import { clusterController } from './cluster-controller.ts';
 import { keyController } from './key-controller.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 const issuer = 'https://kubernetes.default.svc.cluster.local';
 const apiServer = 'https://app1.example:6443';
 const accessReviews = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews';
 const minuteMs = 60_000;
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
 
 async function controllerSite() {
   const site = await clusterSite();
@@ -43,7 +35,7 @@ async function controllerSite() {
   const runtime = new ReconcileRuntime({
     clock,
     random,
-    log: silent,
+    log: silentLog,
     metrics,
     leadership: new LeaseLeadership({
       leases: store.leases,
@@ -51,7 +43,7 @@ async function controllerSite() {
       durationMs: 10_000,
       clock,
       random,
-      log: silent,
+      log: silentLog,
       metrics: new LeaseMetrics(metrics),
     }),
   });

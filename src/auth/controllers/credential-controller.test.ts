@@ -7,8 +7,9 @@ import { apiServer, hour, tokenOf } from '../../core/kube/credentials/test-crede
 import { credentialsCollection } from '../../core/kube/credentials/stored-credentials.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { setCredential } from '../credentials/set-credential.ts';
-import { credentialSite, silent } from '../credentials/test-credential-site.ts';
+import { credentialSite } from '../credentials/test-credential-site.ts';
 import { credentialController } from './credential-controller.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 const by = { caller: socketOwner, origin: {} };
 
@@ -222,7 +223,7 @@ suite('a stored token', () => {
     await store.leases.acquire(lease, 'two', 60_000);
     const { signal } = new AbortController();
     await assert.rejects(
-      controller.reconcile('app1', { signal, epoch: old?.epoch, log: silent }),
+      controller.reconcile('app1', { signal, epoch: old?.epoch, log: silentLog }),
       (error) => hasCode(error, 'HANSA_FENCED'),
     );
     assert.equal(server.renewals, 1);

@@ -25,8 +25,7 @@ import { auditWrites } from '../../server/audit/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter, type WriteContext } from '../../server/resources/writer.ts';
 import { accompanyCluster } from './accompany-cluster.ts';
-
-export const silent = { debug() {}, info() {}, warn() {}, error() {}, with: () => silent };
+import { silentLog } from '../../core/log/test-log.ts';
 
 type Answer = (
   request: KubeRequest,
@@ -164,7 +163,7 @@ export async function credentialSite(t: TestContext) {
       controller.reconcile('app1', {
         signal: new AbortController().signal,
         epoch: undefined,
-        log: silent,
+        log: silentLog,
       }),
   };
 }

@@ -21,14 +21,7 @@ import {
   type TokenOptions,
   tokenReview,
 } from './test-tokens.ts';
-
-export const silentLog = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silentLog,
-};
+import { silentLog } from '../../core/log/test-log.ts';
 
 /** A client of an API server that is in the test itself. */
 export class FakeAPIServer implements Pick<KubeClient, 'request'> {

@@ -5,7 +5,6 @@ import type { AuditDraft } from '../audit/event.ts';
 import { SeededRandom } from '../clock/seeded-random.ts';
 import { VirtualClock } from '../clock/virtual.ts';
 import { toHansaError } from '../errors/error.ts';
-import type { Log } from '../log/log.ts';
 import { MetricsRegistry } from '../metrics/registry.ts';
 import { incarnationOf } from '../store/incarnation.ts';
 import { MemoryDatabase } from '../store/memory/driver.ts';
@@ -17,14 +16,7 @@ import { AgentStreams } from './agent-streams.ts';
 import { type AgentSection, AgentSections } from './section.ts';
 import { AgentItem } from './state.ts';
 import type { TestAgent } from './test-agent.ts';
-
-export const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
+import { silentLog } from '../log/test-log.ts';
 
 /** Every agent gets the records of the collection that has its name. */
 export function recordSection(store: Store, agents: readonly string[]): AgentSection {
@@ -93,7 +85,7 @@ export async function testReplica(options: TestReplicaOptions = {}) {
   const site = { epoch: 1 };
   const streams = new AgentStreams({
     clock,
-    log: silent,
+    log: silentLog,
     metrics,
     store,
     incarnation: await incarnationOf(store, new SeededRandom('incarnation')),

@@ -6,7 +6,8 @@ import type { HansaError } from '../errors/error.ts';
 import { AgentLink, type AgentLinkParts, type AgentReport } from './agent-link.ts';
 import { HeldState, type NextState } from './held-state.ts';
 import { hashState } from './state.ts';
-import { silentLog, TestSite } from './test-site.ts';
+import { TestSite } from './test-site.ts';
+import { silentLog } from '../log/test-log.ts';
 
 export interface Scene {
   readonly clock: VirtualClock;

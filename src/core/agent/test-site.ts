@@ -8,7 +8,6 @@ import {
   ToAgentSchema,
 } from '../../../proto/gen/agent_pb.ts';
 import { HansaError } from '../errors/error.ts';
-import type { Log } from '../log/log.ts';
 import type { SiteStream } from './agent-link.ts';
 import {
   AgentItem,
@@ -19,14 +18,6 @@ import {
   keyOf,
   type StateVersion,
 } from './state.ts';
-
-export const silentLog: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silentLog,
-};
 
 type ToAgentInit = NonNullable<
   Exclude<MessageInitShape<typeof ToAgentSchema>, { $typeName: string }>['message']

@@ -19,21 +19,14 @@ import {
   forgeRoot,
 } from '../../core/identity/x509/test-forge.ts';
 import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
-import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { PlaneRpc } from '../../core/plane/stream.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 import { FederationDispatcher } from '../listeners/federation-listener.ts';
 import { Limits } from './limits.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 const site = forgeLeaf(forgeRoot('lubeck.example'), 'spiffe://lubeck.example/hansa/site');
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
 const label = 'EXPERIMENTAL-test';
 
 const patient = { messageWithinMs: 60_000, idleMs: 60_000 } as const;
@@ -106,7 +99,7 @@ async function scene() {
   const dispatcher = new FederationDispatcher({
     clock: systemClock,
     random: systemRandom,
-    log: silent,
+    log: silentLog,
     metrics: new MetricsRegistry(),
     limits: new Limits(
       { maxConcurrentRequests: 100, maxWatches: 0, requestsPerSecond: 0 },

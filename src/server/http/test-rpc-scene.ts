@@ -19,7 +19,6 @@ import {
   forgeRoot,
 } from '../../core/identity/x509/test-forge.ts';
 import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
-import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { PeerDirectory } from '../../core/plane/route.ts';
 import type { PlaneRpc } from '../../core/plane/stream.ts';
@@ -27,6 +26,7 @@ import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 import { FederationDispatcher } from '../listeners/federation-listener.ts';
 import { OpenStreams } from '../listeners/stranger-limits.ts';
 import { Limits } from './limits.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 export const minuteMs = 60_000;
 const lubeck = forgeRoot('lubeck.example');
@@ -37,14 +37,6 @@ export const peer = forgeLeaf(bruges, 'spiffe://bruges.example/hansa/site');
 export const otherPeer = forgeLeaf(reval, 'spiffe://reval.example/hansa/site');
 export const agent = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/agent/crane');
 export const otherAgent = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/agent/hoist');
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
 
 const times = { maxMessageBytes: 100_000, messageWithinMs: 10 * minuteMs, idleMs: 5 * minuteMs };
 
@@ -157,7 +149,7 @@ export async function scene({ strangersCount = false, methods = rpcs } = {}) {
   const dispatcher = new FederationDispatcher({
     clock,
     random: systemRandom,
-    log: silent,
+    log: silentLog,
     metrics: new MetricsRegistry(),
     limits,
     bodyWithinMs: minuteMs,

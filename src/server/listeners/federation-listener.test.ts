@@ -15,24 +15,16 @@ import {
 import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
 import { TlsTransport } from '../../core/identity/tls/tls-transport.ts';
 import type { Connection } from '../../core/identity/tls/transport.ts';
-import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { ApiRequest, FederationRoute } from '../../core/plane/route.ts';
 import { FederationDispatcher } from './federation-listener.ts';
 import { Limits } from '../http/limits.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 const lubeck = forgeRoot('lubeck.example');
 const site = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/site');
 const bruges = forgeRoot('bruges.example');
 const peer = forgeLeaf(bruges, 'spiffe://bruges.example/hansa/site');
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
 
 /** Undefined for a caller that the API does not know. */
 function userOf({ caller }: Partial<ApiRequest>): string | undefined {
@@ -105,7 +97,7 @@ async function scene() {
   const dispatcher = new FederationDispatcher({
     clock: systemClock,
     random: systemRandom,
-    log: silent,
+    log: silentLog,
     metrics: new MetricsRegistry(),
     limits: new Limits(
       { maxConcurrentRequests: 100, maxWatches: 0, requestsPerSecond: 0 },

@@ -9,25 +9,17 @@ import { HansaError } from '../../core/errors/error.ts';
 import { credentialOf, type Forged, forge, purposes } from '../../core/identity/x509/test-forge.ts';
 import { certificatePem } from '../../core/identity/x509/pem.ts';
 import type { TlsCredential } from '../../core/identity/tls/options.ts';
-import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { WebCertificate } from '../../core/plane/plane.ts';
 import type { ApiRequest, PeerRequest, WebRoute } from '../../core/plane/route.ts';
 import { Limits } from '../http/limits.ts';
 import { listenTls } from './listeners.ts';
 import { followCertificate, webDispatcher, webServerOptions } from './web-listener.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 const root = forge({ ca: true });
 const certificateFor = (name: string): Forged =>
   forge({ issuer: root, ca: false, dnsNames: [name], purposes: [purposes.server] });
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
 
 /** What the types keep from a handler is not there either. */
 function seenOf({ svid, peerChain, caller }: Partial<PeerRequest & ApiRequest>): string {
@@ -108,7 +100,7 @@ async function scene(first: Forged | undefined, requestsPerSecond = 0) {
   const dispatcher = webDispatcher({
     clock: systemClock,
     random: systemRandom,
-    log: silent,
+    log: silentLog,
     metrics,
     // No second goes by, however long a request takes.
     limits: new Limits({ ...limits, requestsPerSecond }, { ...systemClock, monotonic: () => 0 }),

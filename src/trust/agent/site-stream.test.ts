@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { silentLog } from '../../core/agent/test-site.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 import { systemRandom } from '../../core/clock/system.ts';
 import type { Log } from '../../core/log/log.ts';
 import { joinBySvid } from '../client/join-client.ts';

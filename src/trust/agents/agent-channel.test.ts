@@ -10,7 +10,7 @@ import { FromAgentSchema, type ToAgent, ToAgentSchema } from '../../../proto/gen
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { connectPath } from '../../core/agent/limits.ts';
 import { AgentSections } from '../../core/agent/section.ts';
-import { put, recordSection, silent, testAudit } from '../../core/agent/test-channel.ts';
+import { put, recordSection, testAudit } from '../../core/agent/test-channel.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
 import {
@@ -32,6 +32,7 @@ import { agentDirectory } from '../join/agent-directory.ts';
 import { Members } from '../join/members.ts';
 import { openAuthority } from '../workload/test-workload-site.ts';
 import { agentChannel } from './agent-channel.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 const root = forgeRoot('lubeck.example');
 const trustDomain = TrustDomain.parse('lubeck.example');
@@ -79,7 +80,15 @@ async function site(t: TestContext, agents: readonly string[] = ['crane', 'hoist
   }
   const agentSections = new AgentSections();
   agentSections.register(recordSection(store, agents));
-  const common = { trustDomain, store, clock, random: systemRandom, log: silent, metrics, audit };
+  const common = {
+    trustDomain,
+    store,
+    clock,
+    random: systemRandom,
+    log: silentLog,
+    metrics,
+    audit,
+  };
   const channel = agentChannel({
     ...common,
     agentSections,

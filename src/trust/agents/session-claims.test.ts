@@ -6,7 +6,7 @@ import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { AgentMemory, quiet, TestAgent } from '../../core/agent/test-agent.ts';
-import { put, silent, testAudit, testReplica } from '../../core/agent/test-channel.ts';
+import { put, testAudit, testReplica } from '../../core/agent/test-channel.ts';
 import { MemoryDatabase } from '../../core/store/memory/driver.ts';
 import type { Store } from '../../core/store/store.ts';
 import {
@@ -16,6 +16,7 @@ import {
   sessionsReader,
 } from './agent-session-records.ts';
 import { SessionClaims } from './session-claims.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 /** Two replicas of a site. Each asks the database every second, as the renewal of leases does. */
 async function site() {
@@ -34,7 +35,7 @@ async function site() {
           store,
           clock,
           random: new SeededRandom(name),
-          log: silent,
+          log: silentLog,
           audit,
           replica: name,
           conflicts: {

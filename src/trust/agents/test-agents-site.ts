@@ -22,6 +22,7 @@ import { openAuthority } from '../workload/test-workload-site.ts';
 import { replicasCollection, sessionsCollection } from './agent-session-records.ts';
 import { keepAgents } from './agents.ts';
 import { StoreAssignments } from './store-assignments.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 export const hour = 3_600_000;
 export const day = 24 * hour;
@@ -39,7 +40,6 @@ export async function agentsSite(t: TestContext) {
   };
   const audit = { record, deny: () => undefined, later: record };
   const metrics = new MetricsRegistry();
-  const silent = { debug() {}, info() {}, warn() {}, error() {}, with: () => silent };
   const random = new SeededRandom(1);
   const writer: ResourceWriter = new ResourceWriter({
     store,
@@ -68,7 +68,7 @@ export async function agentsSite(t: TestContext) {
     audit,
     metrics,
     resources,
-    log: silent,
+    log: silentLog,
     trustDomain: authority.trustDomain,
     version: '1.2.3',
     federationState: new StoreFederationState(store, bundles),
@@ -105,7 +105,7 @@ export async function agentsSite(t: TestContext) {
       controller?.reconcile(name, {
         signal: new AbortController().signal,
         epoch,
-        log: silent,
+        log: silentLog,
       }) ?? Promise.resolve(undefined),
     join: async (name: string, change: Partial<Member> = {}): Promise<void> => {
       const instance = `agent/${name}`;

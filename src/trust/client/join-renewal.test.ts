@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { silentLog } from '../../core/agent/test-site.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 import { systemRandom } from '../../core/clock/system.ts';
 import { openSiteStream } from '../agent/site-stream.ts';
 import { ciToken, joinSite, runner, type TestJoinSite } from '../join/test-join-site.ts';

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
-import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { openStore } from '../../core/store/open.ts';
 import { createSealer, type Sealer } from '../../core/store/sealing/sealer.ts';
@@ -11,17 +10,10 @@ import { WebCertificateKeeper } from '../web/certificate-keeper.ts';
 import { AcmeController, type AcmeSettings } from './acme-controller.ts';
 import { acmeCollection } from '../web/acme/acme-records.ts';
 import { drive, FakeAcme } from '../web/acme/test-acme-server.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
 
 const settings: AcmeSettings = {
   from: 'acme',
@@ -61,13 +53,13 @@ async function boot(
   const keeper = new WebCertificateKeeper(clock, metrics);
   const acme = await AcmeController.start({ ...settings, ...changes }, keeper, {
     ...around,
-    log: silent,
+    log: silentLog,
     transport: server.transport,
     version: 'test',
   });
   const stopping = new AbortController();
   const look = async (): Promise<number> => {
-    const context = { signal: stopping.signal, epoch: undefined, log: silent };
+    const context = { signal: stopping.signal, epoch: undefined, log: silentLog };
     const result = await drive(clock, acme.controller.reconcile('certificate', context));
     return result?.requeueAfterMs ?? 0;
   };

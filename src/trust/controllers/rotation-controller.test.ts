@@ -11,6 +11,7 @@ import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { ReconcileRuntime } from '../../core/reconcile/runtime.ts';
 import { noteRotation } from '../rotation/rotation-request.ts';
 import { rotationSite } from '../rotation/test-rotation-site.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -238,11 +239,10 @@ test('a clock that stays where it jumped to is believed where an operator trusts
 test('the controller runs by itself: on time, on receipts and on requests', async () => {
   const site = await rotationSite();
   const { clock } = site;
-  const silent = { debug() {}, info() {}, warn() {}, error() {}, with: () => silent };
   const runtime = new ReconcileRuntime({
     clock,
     random: new SeededRandom('runtime'),
-    log: silent,
+    log: silentLog,
     metrics: new MetricsRegistry(),
     leadership: {
       campaign: (_lease, stopping, lead) => lead({ epoch: 1, signal: stopping }),

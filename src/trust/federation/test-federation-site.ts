@@ -21,7 +21,6 @@ import type {
   TransportResponse,
   WebRules,
 } from '../../core/identity/tls/transport.ts';
-import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { LeaseLeadership } from '../../core/reconcile/lease-leadership.ts';
 import { ReconcileRuntime } from '../../core/reconcile/runtime.ts';
@@ -33,16 +32,9 @@ import { LeaseMetrics } from '../../core/lease/lease.ts';
 import { federationController } from '../controllers/federation-controller.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { refreshCollection, type RefreshRequest } from './refresh-request.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 const maxFederations = 10_000;
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
 
 /** A bundle endpoint of another trust domain. */
 export class TestEndpoint {
@@ -166,7 +158,7 @@ export async function federationSite() {
   const runtime = new ReconcileRuntime({
     clock,
     random,
-    log: silent,
+    log: silentLog,
     metrics,
     leadership: new LeaseLeadership({
       leases: store.leases,
@@ -174,7 +166,7 @@ export async function federationSite() {
       durationMs: 10_000,
       clock,
       random,
-      log: silent,
+      log: silentLog,
       metrics: new LeaseMetrics(metrics),
     }),
   });

@@ -31,7 +31,6 @@ import { BundlePublisher } from '../../core/identity/bundle/published-bundle.ts'
 import { generateP256, PublicKey, exportPkcs8 } from '../../core/identity/x509/keys.ts';
 import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
 import { guardServer, svidServerOptions, swapCertificate } from '../../core/identity/tls/server.ts';
-import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { FederationRoute } from '../../core/plane/route.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
@@ -55,14 +54,7 @@ import { signTranscript, poolVerify, type Verify } from './proof.ts';
 import { TokenBook } from './token-book.ts';
 import { exporterBytes, exporterLabel, joinTranscript, type JoinWish } from './transcript.ts';
 import { paths, readAnswer } from './wire.ts';
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
+import { silentLog } from '../../core/log/test-log.ts';
 
 export const bruges = forgeRoot('bruges.example');
 export const runner = forgeLeaf(bruges, 'spiffe://bruges.example/ci/runner');
@@ -160,7 +152,7 @@ export async function joinSite(options: JoinSiteOptions = {}) {
     trustDomain,
     clock,
     random: systemRandom,
-    log: silent,
+    log: silentLog,
     metrics,
     audit,
     authority,
@@ -182,7 +174,7 @@ export async function joinSite(options: JoinSiteOptions = {}) {
   const front = new FederationDispatcher({
     clock: patient,
     random: systemRandom,
-    log: silent,
+    log: silentLog,
     metrics,
     limits: new Limits({ maxConcurrentRequests: 1000, maxWatches: 0, requestsPerSecond: 0 }, clock),
     bodyWithinMs: 60_000,

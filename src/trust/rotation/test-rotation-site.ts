@@ -9,21 +9,13 @@ import type { AuthorityKind } from '../../core/identity/authority/phases.ts';
 import type { AuthorityOptions } from '../../core/identity/authority/authority.ts';
 import { BundlePublisher, lastPublished } from '../../core/identity/bundle/published-bundle.ts';
 import { testSite } from '../../core/identity/authority/test-vault.ts';
-import type { Log } from '../../core/log/log.ts';
 import { openStore } from '../../core/store/open.ts';
 import { peersCollection } from './receipts.ts';
 import type { RotationSettings } from '../settings.ts';
 import { Rotation } from './rotation.ts';
 import { rotationController } from '../controllers/rotation-controller.ts';
 import { rotationRoutes } from './rotation-routes.ts';
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
+import { silentLog } from '../../core/log/test-log.ts';
 
 export async function rotationSite(
   settings: RotationSettings = { spreadSeconds: 600, receiptDeadlineSeconds: 86_400 },
@@ -65,7 +57,7 @@ export async function rotationSite(
     /** Runs until no step is due; returns when the next one is. */
     settle: async (kind: AuthorityKind = 'x509'): Promise<number> => {
       for (;;) {
-        const result = await controller.reconcile(kind, { signal, epoch: 1, log: silent });
+        const result = await controller.reconcile(kind, { signal, epoch: 1, log: silentLog });
         const { requeueAfterMs = 1 } = result ?? {};
         if (requeueAfterMs > 1) return requeueAfterMs;
       }

@@ -13,8 +13,8 @@ import { SvidSupply } from './svids/svid-supply.ts';
 import { openAuthority } from './test-workload-site.ts';
 import type { WorkloadProcess } from './entries/workload-process.ts';
 import type { WorkloadState } from './workload-state.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
-const silent = { debug: nothing, info: nothing, warn: nothing, error: nothing, with: () => silent };
 export function nothing(): void {
   // Nobody reads it.
 }
@@ -83,7 +83,7 @@ export async function scene(
     ...options,
     store,
     clock,
-    log: silent,
+    log: silentLog,
     trustDomain: TrustDomain.parse('lubeck.example'),
     bundles,
     federationState: new StoreFederationState(store, bundles),

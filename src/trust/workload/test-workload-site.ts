@@ -41,12 +41,12 @@ import { StoreFederationState } from '../authorization/federation-state.ts';
 import { valueOf } from '../../core/store/reader.ts';
 import { MemoryVault } from '../../core/identity/authority/test-vault.ts';
 import { EnforcementPoints } from '../../core/plane/enforcement.ts';
-import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { Store } from '../../core/store/store.ts';
 import { defaultLimits, type WorkloadLimits } from './socket/workload-connections.ts';
 import { workloadServices } from './workload-services.ts';
+import { silentLog } from '../../core/log/test-log.ts';
 
 export class MovableClock implements Clock {
   /** Added to the wall time. */
@@ -118,7 +118,7 @@ export async function startTestSite(limits: Partial<WorkloadLimits> = {}) {
       store,
       clock,
       random: systemRandom,
-      log: silent,
+      log: silentLog,
       metrics,
       audit: {
         record: () => ({ encode: () => Buffer.from('{}') }),
@@ -156,14 +156,6 @@ export async function startTestSite(limits: Partial<WorkloadLimits> = {}) {
 }
 
 export type TestWorkloadSite = Awaited<ReturnType<typeof startTestSite>>;
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
 
 /** Resolves when so many calls are open: the site hears of the end of one after its caller does. */
 export async function streamsAre(metrics: MetricsRegistry, count: number): Promise<void> {

@@ -1,6 +1,6 @@
 // Test fixture: a reflector of a model API server on a virtual clock, and a recorder of its changes.
 
-import { silentLog } from '../../agent/test-site.ts';
+import { silentLog } from '../../log/test-log.ts';
 import { SeededRandom } from '../../clock/seeded-random.ts';
 import { VirtualClock } from '../../clock/virtual.ts';
 import type { ObjectChange } from './object-cache.ts';

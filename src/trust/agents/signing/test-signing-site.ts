@@ -15,7 +15,6 @@ import {
 import { systemRandom } from '../../../core/clock/system.ts';
 import { VirtualClock } from '../../../core/clock/virtual.ts';
 import { generateP256 } from '../../../core/identity/x509/keys.ts';
-import type { Log } from '../../../core/log/log.ts';
 import { MetricsRegistry } from '../../../core/metrics/registry.ts';
 import { openStore } from '../../../core/store/open.ts';
 import { StoreFederationState } from '../../authorization/federation-state.ts';
@@ -29,14 +28,7 @@ import { signForAgent } from './sign-for-agent.ts';
 import { signingTranscript } from '../sign-transcript.ts';
 import { StoreAssignments } from '../store-assignments.ts';
 import { lubeck } from '../state/test-site-objects.ts';
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
+import { silentLog } from '../../../core/log/test-log.ts';
 
 /** The keying material of the connection of the tests. */
 export const exporter = Buffer.alloc(32, 7);
@@ -80,7 +72,7 @@ export async function signingSite(
       monotonic: () => clock.monotonic() + signedForMs,
       timer: (delayMs, fire) => clock.timer(delayMs, fire),
     },
-    log: silent,
+    log: silentLog,
     metrics: new MetricsRegistry(),
     store: {
       commit: async (commit) => {

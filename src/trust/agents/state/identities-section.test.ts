@@ -5,7 +5,6 @@ import { peerLabel } from '../../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../../api/object.ts';
 import { type AgentItem, hashState } from '../../../core/agent/state.ts';
 import { VirtualClock } from '../../../core/clock/virtual.ts';
-import type { Log } from '../../../core/log/log.ts';
 import { MemoryDatabase } from '../../../core/store/memory/driver.ts';
 import { openStore } from '../../../core/store/open.ts';
 import { StoreFederationState } from '../../authorization/federation-state.ts';
@@ -17,14 +16,7 @@ import { parseSiteItem } from '../site-item.ts';
 import { StoreAssignments } from '../store-assignments.ts';
 import { documentOf, lubeck } from './test-site-objects.ts';
 import { forgeRoot } from '../../../core/identity/x509/test-forge.ts';
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
+import { silentLog } from '../../../core/log/test-log.ts';
 
 async function scene(t: TestContext, database = new MemoryDatabase(), clock = new VirtualClock()) {
   const store = await openStore({ driver: 'memory', database }, { clock });
@@ -35,7 +27,7 @@ async function scene(t: TestContext, database = new MemoryDatabase(), clock = ne
   const section = new IdentitiesSection({
     store,
     clock,
-    log: silent,
+    log: silentLog,
     authority,
     federationState: new StoreFederationState(store, bundles),
     assignments,
