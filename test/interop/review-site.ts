@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import type { ReviewedCluster } from '../../src/auth/clusters/reviewed-cluster.ts';
+import { testCluster } from '../../src/auth/clusters/test-reviewed-clusters.ts';
 import { ClusterTokenReviewer } from '../../src/auth/forward/reviewer.ts';
 import { silentLog } from '../../src/core/log/test-log.ts';
 import type { Verdict } from '../../src/auth/review/verdict.ts';
@@ -53,21 +54,12 @@ export class ReviewSite {
   }
 
   #clusterOf(mode: Mode): ReviewedCluster {
-    return {
-      name: mode,
-      uid: `uid-${mode}`,
-      generation: 1,
+    return testCluster(mode, {
       issuer: serviceAccountIssuer,
       apiServer: undefined,
       apiAudiences: [serviceAccountIssuer],
       mode,
-      maxRevocationLagMs: 10_000,
-      onUnreachable: 'unavailable',
-      local: false,
-      acceptsAPIServerAudience: false,
-      sharesKeys: false,
-      webhookPrefixes: new Map(),
       client: this.#client,
-    };
+    });
   }
 }

@@ -17,13 +17,8 @@ import type { Verdict } from '../review/verdict.ts';
 import { CallerChecks } from './caller-checks.ts';
 import { ReviewCallers } from './review-callers.ts';
 import { ServiceAccountCallers } from './service-account-callers.ts';
-import {
-  sharedIssuer,
-  TestDirectory,
-  TestKeys,
-  TestReviewer,
-  testCluster,
-} from './test-clusters.ts';
+import { sharedIssuer, TestDirectory, testCluster } from '../clusters/test-reviewed-clusters.ts';
+import { TestKeys, TestReviewer } from './test-reviewer.ts';
 
 const audience = 'hansa://lubeck.example';
 const apiServerAudience = sharedIssuer;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Verdict } from '../review/verdict.ts';
-import { testCluster } from './test-clusters.ts';
+import { testCluster } from '../clusters/test-reviewed-clusters.ts';
 import { checkPrefix, verdictFor } from './webhook-prefix.ts';
 
 const cluster = testCluster('app1', {

@@ -6,6 +6,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import type { KubeClient, KubeRequest, KubeResponse } from '../../core/kube/kube-client.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
+import { testCluster } from '../clusters/test-reviewed-clusters.ts';
 import type { ClusterKeys, KeySet } from '../keys/cluster-keys.ts';
 import type { Verdict } from '../review/verdict.ts';
 import { ClusterTokenReviewer } from './reviewer.ts';
@@ -75,23 +76,14 @@ export function reviewScene(
   const listeners = new Set<() => void>();
   const clusters = new Map<string, ReviewedCluster>();
   const add = (more: Partial<ReviewedCluster>): ReviewedCluster => {
-    const cluster: ReviewedCluster = {
-      name: 'app1',
+    const cluster = testCluster('app1', {
       uid: `uid-${clusters.size + 1}`,
-      generation: 1,
       issuer,
-      apiServer: 'https://app1.example:6443/',
       apiAudiences: [issuer],
       mode: 'hybrid',
-      maxRevocationLagMs: 10_000,
-      onUnreachable: 'unavailable',
-      local: false,
-      acceptsAPIServerAudience: false,
-      sharesKeys: false,
-      webhookPrefixes: new Map(),
       client: server as unknown as KubeClient,
       ...more,
-    };
+    });
     clusters.set(cluster.name, cluster);
     for (const listener of listeners) listener();
     return cluster;
