@@ -1,7 +1,7 @@
 // The route behind `hansa doctor --cluster` and `hansa cluster check`.
 
 import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
-import { HansaError } from '../../core/errors/error.ts';
+import { fewAtOnce } from '../../core/limits/few-at-once.ts';
 import { type PlaneRoute, route } from '../../core/plane/route.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
@@ -23,8 +23,7 @@ export interface ExamineRouteParts extends ExamineParts {
 }
 
 export function examineRoute(parts: ExamineRouteParts): PlaneRoute {
-  // Per process, because it limits the connections of this process.
-  let underWay = 0;
+  const limited = fewAtOnce(atOnce, `examining ${atOnce} clusters`);
   return route({
     listener: 'api',
     method: 'POST',
@@ -38,22 +37,11 @@ export function examineRoute(parts: ExamineRouteParts): PlaneRoute {
       if (object === undefined || reviewed === undefined) {
         throw authError('HANSA_UNKNOWN_CLUSTER', `This site has no cluster ${name}.`);
       }
-      if (underWay >= atOnce) {
-        throw new HansaError(
-          'HANSA_TOO_MANY_REQUESTS',
-          `The site is already examining ${atOnce} clusters. Try again in a few seconds.`,
-          { details: { retryAfterSeconds: 5 } },
-        );
-      }
-      underWay++;
-      try {
-        const credentials = parts.credentialsOf(object);
-        const findings = await examineCluster(parts, { object, reviewed, credentials });
-        const body = JSON.stringify({ findings });
-        return { status: 200, contentType: 'application/json', body };
-      } finally {
-        underWay--;
-      }
+      const findings = await limited(() =>
+        examineCluster(parts, { object, reviewed, credentials: parts.credentialsOf(object) }),
+      );
+      const body = JSON.stringify({ findings });
+      return { status: 200, contentType: 'application/json', body };
     },
   });
 }

@@ -13,6 +13,7 @@ import { type FederationSource, sourceOf } from '../../api/bundle-life.ts';
 import type { Certificate } from '../../core/identity/x509/certificate.ts';
 import { brokenRule, type Rule } from '../../core/identity/x509/rules.ts';
 import { heldDocument } from './federated-bundles.ts';
+import { fewAtOnce } from '../../core/limits/few-at-once.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type PlaneResponse, type PlaneRoute, route } from '../../core/plane/route.ts';
 import { askEndpoint, endpointOf, type EndpointParts, readHeld } from './ask-endpoint.ts';
@@ -57,7 +58,6 @@ type Parts = Pick<
   | 'advertiseURL'
 >;
 
-/** Without a name it examines the advertised URL of this site. */
 /** An operator examines one peer at a time, for up to ten seconds. */
 const atOnce = 4;
 /** A name may resolve to many addresses; a certificate has one SPIFFE ID. */
@@ -65,23 +65,10 @@ const mostAddresses = 8;
 const mostIds = 4;
 
 export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
-  // Per process, because it limits the connections of this process.
-  let underWay = 0;
+  const few = fewAtOnce(atOnce, `examining ${atOnce} endpoints`);
   const limited = async (examine: () => Promise<Examination>): Promise<PlaneResponse> => {
-    if (underWay >= atOnce) {
-      throw new HansaError(
-        'HANSA_TOO_MANY_REQUESTS',
-        `The site is already examining ${atOnce} endpoints. Try again in a few seconds.`,
-        { details: { retryAfterSeconds: 5 } },
-      );
-    }
-    underWay++;
-    try {
-      const body = JSON.stringify(await examine());
-      return { status: 200, contentType: 'application/json', body };
-    } finally {
-      underWay--;
-    }
+    const body = JSON.stringify(await few(examine));
+    return { status: 200, contentType: 'application/json', body };
   };
   return [
     route({
