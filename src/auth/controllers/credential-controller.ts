@@ -11,7 +11,7 @@ import {
   secretOf,
 } from '../../core/kube/credentials/credential-source.ts';
 import { nextLookMs, renewAtMs, retryAfterMs } from '../../core/kube/credentials/renewal-plan.ts';
-import { RenewalProblem } from '../../core/kube/credentials/request-token.ts';
+import { RenewalProblem } from '../../core/kube/credentials/renew-token.ts';
 import { credentialsCollection, recordOf } from '../../core/kube/credentials/stored-credentials.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import type { Counter } from '../../core/metrics/metrics.ts';

@@ -16,7 +16,7 @@ import type {
   PickedCredential,
   RenewSettings,
 } from '../../core/kube/credentials/credential-source.ts';
-import { requestToken } from '../../core/kube/credentials/request-token.ts';
+import { renewToken } from '../../core/kube/credentials/renew-token.ts';
 import type { StoredCredentials } from '../../core/kube/credentials/stored-credentials.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { kindReader } from '../../core/store/reader.ts';
@@ -50,7 +50,7 @@ const maxAttempts = 8;
 export async function renewCredential(parts: RenewalParts, renewal: Renewal): Promise<void> {
   const { cluster, client, source, picked, settings, fence, signal } = renewal;
   const { name, uid, generation } = cluster.metadata;
-  const { token, claims } = await requestToken(
+  const { token, claims } = await renewToken(
     client,
     picked.claims,
     settings.durationSeconds,

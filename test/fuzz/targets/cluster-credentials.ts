@@ -1,7 +1,7 @@
 // Fuzz targets for credentials of clusters: tokens in files, and answers to TokenRequests.
 
 import { HansaError } from '../../../src/core/errors/error.ts';
-import { RenewalProblem, requestToken } from '../../../src/core/kube/credentials/request-token.ts';
+import { RenewalProblem, renewToken } from '../../../src/core/kube/credentials/renew-token.ts';
 import { claimsOf, tokenIn } from '../../../src/core/kube/credentials/token-claims.ts';
 import type { Target } from '../target.ts';
 
@@ -40,7 +40,7 @@ export const credentialTargets: readonly Target[] = [
       const client = { request: async () => ({ status: 201, headers: {}, body }) };
       const { signal } = new AbortController();
       try {
-        const renewed = await requestToken(client, claims, 600, signal);
+        const renewed = await renewToken(client, claims, 600, signal);
         if (renewed.claims.subject !== subject) throw new Error('it is of another ServiceAccount');
       } catch (caught) {
         if (caught instanceof RenewalProblem) throw new HansaError('HANSA_UNAVAILABLE', 'refused');

@@ -45,7 +45,7 @@ export interface RenewedToken {
  * `claims` are those of the current token, with which `client` authenticates. The new one is for the same
  * ServiceAccount, audiences and bound object. Throws RenewalProblem, or the errors of KubeClient.request.
  */
-export async function requestToken(
+export async function renewToken(
   client: Pick<KubeClient, 'request'>,
   claims: TokenClaims | undefined,
   durationSeconds: number,

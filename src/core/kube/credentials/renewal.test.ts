@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { KubeRequest, KubeResponse } from '../kube-client.ts';
 import { isUrgent, nextLookMs, renewAtMs, retryAfterMs } from './renewal-plan.ts';
-import { RenewalProblem, requestToken } from './request-token.ts';
+import { RenewalProblem, renewToken } from './renew-token.ts';
 import { claimsOf, type TokenClaims } from './token-claims.ts';
 import { hour, tokenOf } from './test-credentials.ts';
 
@@ -87,7 +87,7 @@ suite('a TokenRequest', () => {
     const bound = claimsOf(
       tokenOf(0, hour, { 'kubernetes.io': { secret: { name: 's', uid: 'u' } } }),
     );
-    const answer = await requestToken(client, bound, 604_800, signal);
+    const answer = await renewToken(client, bound, 604_800, signal);
     assert.equal(answer.token, renewed);
     const [request] = client.requests;
     assert.equal(request?.path, '/api/v1/namespaces/kube-fed/serviceaccounts/hansa/token');
@@ -104,7 +104,7 @@ suite('a TokenRequest', () => {
 
   test('of a legacy token leaves the audiences to the API server', async () => {
     const client = fake(201, { status: { token: tokenOf(hour, hour) } });
-    await requestToken(client, { ...current, audiences: [] }, 10, signal);
+    await renewToken(client, { ...current, audiences: [] }, 10, signal);
     assert.match(JSON.stringify(client.requests[0]?.body), /"spec":\{"expirationSeconds":600\}/);
   });
 
@@ -113,7 +113,7 @@ suite('a TokenRequest', () => {
     const user = claimsOf(tokenOf(0, hour, { sub: 'alice' }));
     for (const claims of [user, undefined]) {
       await assert.rejects(
-        requestToken(client, claims, 600, signal),
+        renewToken(client, claims, 600, signal),
         problem('NotRenewable', /not one of a ServiceAccount/),
       );
     }
@@ -131,7 +131,7 @@ suite('a TokenRequest', () => {
   for (const [status, expected, text] of answers) {
     test(`that is answered with ${status} fails as ${expected}`, async () => {
       await assert.rejects(
-        requestToken(fake(status, '{}'), current, 600, signal),
+        renewToken(fake(status, '{}'), current, 600, signal),
         problem(expected, text),
       );
     });
@@ -145,7 +145,7 @@ suite('a TokenRequest', () => {
       ['999999999', 3_600_000],
     ] as const) {
       await assert.rejects(
-        requestToken(fake(503, '', { 'retry-after': value }), current, 600, signal),
+        renewToken(fake(503, '', { 'retry-after': value }), current, 600, signal),
         (error: RenewalProblem) => error.retryAfterMs === expected,
       );
     }
@@ -163,7 +163,7 @@ suite('a TokenRequest', () => {
       { status: { token: 'two words' } },
       { status: { token: other } },
     ]) {
-      await assert.rejects(requestToken(fake(201, body), current, 600, signal), (error: Error) => {
+      await assert.rejects(renewToken(fake(201, body), current, 600, signal), (error: Error) => {
         assert.ok(error instanceof RenewalProblem);
         assert.equal(error.reason, 'RenewalFailed');
         assert.ok(!error.message.includes(other));
