@@ -2,6 +2,7 @@
 // credential, and with bad requests. test/interop compares the answers with kube-apiserver.
 
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
 import { join } from 'node:path';
@@ -388,52 +389,6 @@ suite('certificates of host names', () => {
   });
 });
 
-suite('version 1', () => {
-  const validate = (body: unknown, as = 'reviewer') =>
-    call({ host: 'localhost', path: '/validate', as, body });
-
-  test('answers with the claims, and says that it is deprecated', async () => {
-    const { status, body, headers } = await validate({ cluster: 'app1', token: app1.token() });
-    assert.equal(status, 200);
-    assert.equal(body.sub, 'system:serviceaccount:shop:web');
-    assert.equal(body.cluster, 'app1');
-    assert.match(String(headers['deprecation']), /^@\d+$/);
-    assert.match(String(headers['link']), /successor-version/);
-    const metrics = await (await fetch(daemon.endpoints.metrics)).text();
-    assert.match(metrics, /hansa_validate_v1_requests_total\{caller="token:reviewer"\} [1-9]/);
-  });
-
-  test('answers 401 for a bad token, and 400 for a bad request or an unknown cluster', async () => {
-    const expired = await validate({ cluster: 'app1', token: app1.token({ exp: 1_700_000_000 }) });
-    assert.equal(expired.status, 401);
-    assert.equal(expired.body.error, 'token_expired');
-    assert.equal((await validate({ cluster: 'app1', token: app2.token() })).status, 401);
-    assert.equal((await validate({ cluster: 'app1', token: 'x' })).body.error, 'invalid_token');
-    for (const body of [{}, { cluster: 'app1' }, { cluster: 1, token: 'x' }, 'text'])
-      assert.equal((await validate(body)).body.error, 'invalid_request');
-    const unknown = await validate({ cluster: 'nothing', token: app1.token() });
-    assert.equal(unknown.status, 400);
-    assert.equal(unknown.body.error, 'cluster_not_found');
-  });
-
-  test('needs the right on all clusters', async () => {
-    const asked = { cluster: 'app2', token: app2.token() };
-    assert.equal((await validate(asked, 'app2-only')).status, 403);
-  });
-
-  test('lists the clusters and its own health', async () => {
-    // Its callers have the role token-reviewer, which cannot list Clusters.
-    const get = { method: 'GET', host: 'localhost', as: 'reviewer' };
-    const { body } = await call({ ...get, path: '/clusters' });
-    assert.deepEqual(
-      body.clusters?.map(({ name }) => name),
-      ['app1', 'app2'],
-    );
-    assert.equal((await call({ ...get, path: '/clusters', as: 'app2-only' })).status, 403);
-    assert.equal((await call({ ...get, path: '/health' })).status, 200);
-  });
-});
-
 suite('a Cluster', () => {
   test('cannot have the name api, or a name with a dot', async () => {
     for (const name of ['api', 'a.b']) {
@@ -460,10 +415,15 @@ suite('a Cluster', () => {
   });
 });
 
-test('a denial is in the audit log once, with a count, and other reviews are not', async () => {
+test('a denial is in the audit log once, with a count and the hash of the token', async () => {
+  const shortHash = hash('sha256', 'garbage').slice(0, 16);
   for (let at = 0; at < 3; at++)
     await call({ as: 'kube', host: `api.app2.${base}`, body: review('garbage') });
-  let events: readonly { readonly count?: number; readonly name: string }[] = [];
+  let events: readonly {
+    readonly count?: number;
+    readonly name: string;
+    readonly tokenHash?: string;
+  }[] = [];
   await until(async () => {
     const found = ['--verb', 'token.review', '--user', 'token:kube'];
     const { stdout } = await site('audit', 'list', ...found, '-o', 'json');
@@ -471,9 +431,13 @@ test('a denial is in the audit log once, with a count, and other reviews are not
     return events.length > 0;
   }, 'the audit log has no denied review');
   assert.deepEqual(
-    events.map(({ name, count }) => [name, count]),
-    [['app2', 3]],
+    events.map(({ name, count, tokenHash }) => [name, count, tokenHash]),
+    [['app2', 3, shortHash]],
   );
+  const reviewed = await hansa(['cluster', 'review', 'app2', '--data-dir', dataDir], {
+    stdin: 'garbage',
+  });
+  assert.match(reviewed.stdout, new RegExp(`token hash +${shortHash}`));
 });
 
 test('metrics count reviews by cluster and result', async () => {

@@ -12,6 +12,7 @@ import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { pathTo } from '../../core/plane/path-to.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import { authPaths } from '../paths.ts';
+import { tokenHash } from '../review/token-hash.ts';
 import { readToken } from './read-secret.ts';
 import { reviewHint } from './review-hint.ts';
 
@@ -40,6 +41,8 @@ interface ReviewedUser {
 /** Also the output of `-o json`. */
 interface Reviewed {
   readonly cluster: string;
+  /** Stands for the token in the log and the audit log of the site. */
+  readonly tokenHash: string;
   readonly verdict: 'authenticated' | 'denied' | 'unchecked';
   readonly reason?: string;
   readonly user?: ReviewedUser;
@@ -63,6 +66,8 @@ export function reviewCommand(kit: CommandKit): Command {
       `
 The command sends a TokenReview to the site, as a service does. It accepts no token on the command line,
 which every user of the machine can see.
+
+The token hash stands for the token in the log and in the audit log of the site.
 
 The exit code is 0 if the token is authenticated, 11 (HANSA_JWT_INVALID) if it is denied, and 8
 (HANSA_UNAVAILABLE) if the site cannot check it.
@@ -123,7 +128,11 @@ async function review(
   audiences: readonly string[],
 ): Promise<Reviewed> {
   const claims = unverifiedClaims(token) as JsonObject | undefined;
-  const told = { cluster, ...(claims === undefined ? {} : { claims }) };
+  const told = {
+    cluster,
+    tokenHash: tokenHash(token),
+    ...(claims === undefined ? {} : { claims }),
+  };
   try {
     const { body } = await client.request({
       method: 'POST',
@@ -151,11 +160,12 @@ async function review(
 type Row = readonly [label: string, value: string];
 
 function rowsOf(reviewed: Reviewed, nowMs: number): readonly Row[] {
-  const { verdict, reason, user = {}, audiences = [], claims } = reviewed;
+  const { verdict, tokenHash: hash, reason, user = {}, audiences = [], claims } = reviewed;
   return [
     ...(claims === undefined
       ? [['claims', 'none: this is not a JWT'] as const]
       : claimRows(claims, nowMs)),
+    ['token hash', hash],
     ['verdict', verdict],
     ...(reason === undefined ? [] : [['reason', reason] as const]),
     ...(user.username === undefined ? [] : [['user', user.username] as const]),

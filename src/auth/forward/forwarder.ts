@@ -9,6 +9,7 @@ import type { KubeRequest, KubeResponse } from '../../core/kube/kube-client.ts';
 import { ConcurrencyLimiter } from '../../core/limits/concurrency-limiter.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
+import { tokenHash } from '../review/token-hash.ts';
 import type { TokenQuestion, Verdict } from '../review/verdict.ts';
 import type { ReviewMetrics } from './review-metrics.ts';
 import { encodeQuestion, type QuestionEncoding } from './encode-question.ts';
@@ -172,7 +173,8 @@ export class Forwarder {
         throw this.#failed(lane, cluster, pass, failureOf(cluster, caught));
       }
       this.#reached(lane, cluster, pass);
-      throw this.#refuse(lane, cluster, new UnacceptableAnswer('the answer is too large'));
+      const problem = new UnacceptableAnswer('the answer is too large');
+      throw this.#refuse(lane, cluster, question, problem);
     } finally {
       forwarded(clock.monotonic() - beganAt);
     }
@@ -201,7 +203,7 @@ export class Forwarder {
       return readUpstreamAnswer(body, question, claimed);
     } catch (caught) {
       if (!(caught instanceof UnacceptableAnswer)) throw caught;
-      throw this.#refuse(lane, cluster, caught);
+      throw this.#refuse(lane, cluster, question, caught);
     }
   }
 
@@ -228,7 +230,12 @@ export class Forwarder {
   }
 
   /** Records an answer that this site does not accept, as it may be an attack. */
-  #refuse(lane: Lane, { name, uid }: ReviewedCluster, problem: UnacceptableAnswer): UncheckedError {
+  #refuse(
+    lane: Lane,
+    { name, uid }: ReviewedCluster,
+    { token }: TokenQuestion,
+    problem: UnacceptableAnswer,
+  ): UncheckedError {
     const { clock, log, audit } = this.#parts;
     const failure = new UncheckedError(
       'answer',
@@ -239,6 +246,7 @@ export class Forwarder {
       lane.loggedAt = clock.monotonic();
       log.warn('the answer of an API server about a token is not accepted', {
         cluster: name,
+        hash: tokenHash(token),
         problem: problem.message,
       });
     }
@@ -251,6 +259,7 @@ export class Forwarder {
       outcome: 'deny',
       code: failure.code,
       reason: problem.message,
+      tokenHash: tokenHash(token),
     });
     return failure;
   }

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { HansaError } from '../../core/errors/error.ts';
+import { tokenHash } from '../review/token-hash.ts';
 import { ask, asking, type ReviewScene, reviewScene, tokenOf, unchecked } from './test-scene.ts';
 import { acceptingStatus, jsonResponse, tokenReview, userOf } from './test-tokens.ts';
 
@@ -142,6 +143,7 @@ suite('an API server that cannot be asked', () => {
         outcome: 'deny',
         code: 'HANSA_UNAVAILABLE',
         reason: 'it names another user than the claims of the token',
+        tokenHash: tokenHash(token),
       },
     ]);
   });

@@ -19,6 +19,7 @@ import { baseDomains, hostOfCluster, meaningOf } from './cluster-hosts.ts';
 import { ClusterOfRequest } from './cluster-of-request.ts';
 import { RouteMetrics } from './route-metrics.ts';
 import { tokenReviewRoutes } from './token-review-routes.ts';
+import { UncheckedLog } from './unchecked-log.ts';
 import { versionOneRoutes } from './version-one-routes.ts';
 
 export interface ServedReviews {
@@ -41,6 +42,7 @@ export function serveReviews(
   const { trustDomain, clock, metrics, audit } = context;
   const { baseDomain } = settings;
   const routeMetrics = new RouteMetrics(metrics);
+  const unchecked = new UncheckedLog({ log: context.log, clock });
   const limits = new ReviewLimits({ clock, metrics, ...settings });
   const checks = new CallerChecks(clock);
   const callers = new ReviewCallers({
@@ -68,9 +70,9 @@ export function serveReviews(
     checks,
     limits,
     metrics: routeMetrics,
+    unchecked,
     audit,
     clock,
-    version: context.version,
   };
   let known: ReadonlySet<string> = namesOf(clusters);
   const unhook = clusters.onChange(() => {
@@ -78,6 +80,7 @@ export function serveReviews(
     for (const name of known) {
       if (now.has(name)) continue;
       limits.forget(name);
+      unchecked.forget(name);
       routeMetrics.forget(name);
     }
     known = now;

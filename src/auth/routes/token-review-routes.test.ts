@@ -4,15 +4,18 @@ import { tokenCaller } from '../../core/access/identity.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { hasCode } from '../../core/errors/error.ts';
+import { createLog } from '../../core/log/json-log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { callRoute, type TestCall } from '../../core/plane/test-request.ts';
 import { CallerChecks } from '../callers/caller-checks.ts';
 import { ReviewLimits } from '../callers/review-limits.ts';
 import { TestDirectory, testCluster } from '../clusters/test-reviewed-clusters.ts';
 import { TestReviewer, testToken } from '../callers/test-reviewer.ts';
+import { tokenHash } from '../review/token-hash.ts';
 import { ClusterOfRequest } from './cluster-of-request.ts';
 import { RouteMetrics } from './route-metrics.ts';
 import { tokenReviewRoutes } from './token-review-routes.ts';
+import { UncheckedLog } from './unchecked-log.ts';
 import { versionOneRoutes } from './version-one-routes.ts';
 
 const path = '/apis/authentication.k8s.io/v1/tokenreviews';
@@ -31,6 +34,9 @@ function scene() {
   const username = 'system:serviceaccount:shop:web';
   reviewer.tokens.set(token, { cluster: 'app1', username, audiences: [issuer] });
   const denials: AuditDraft[] = [];
+  const lines: string[] = [];
+  const sink = { write: (line: string) => void lines.push(line) };
+  const log = createLog({ clock, sink, level: 'debug', format: 'json' });
   const parts = {
     clusters,
     clusterOf: new ClusterOfRequest({
@@ -48,9 +54,9 @@ function scene() {
       clusterReviewsPerSecond: 0,
     }),
     metrics: new RouteMetrics(metrics),
+    unchecked: new UncheckedLog({ log, clock }),
     audit: { deny: (draft: AuditDraft) => void denials.push(draft) },
     clock,
-    version: 'test',
   };
   const routes = [...tokenReviewRoutes(parts), ...versionOneRoutes(parts)];
   const ask = async (asked: string, call: TestCall & { readonly path?: string } = {}) => {
@@ -67,7 +73,7 @@ function scene() {
     });
     return { ...answer, json: JSON.parse(String(answer.body)) as { status?: Status } };
   };
-  return { ask, clusters, reviewer, token, denials, metrics, clock };
+  return { ask, clusters, reviewer, token, denials, lines, metrics, clock };
 }
 
 interface Status {
@@ -98,6 +104,7 @@ suite('a token review', () => {
     const { actor, name, verb, reason } = denials[0] as AuditDraft;
     assert.deepEqual([actor.user, name, verb], ['token:svc', 'app1', 'token.review']);
     assert.equal(reason, 'invalid bearer token');
+    assert.equal(denials[0]?.tokenHash, tokenHash(testToken('unknown')));
     assert.doesNotMatch(JSON.stringify(denials), /eyJ/);
   });
 
@@ -124,6 +131,32 @@ suite('a token review', () => {
     );
     assert.deepEqual(denials, []);
     assert.match(metrics.expose(), /duration_seconds_count\{cluster="app1",result="unchecked"\} 1/);
+  });
+
+  test('that cannot be checked is in the log with a short hash, once in ten seconds', async () => {
+    const { ask, token, reviewer, lines, clock } = scene();
+    reviewer.down.add('app1');
+    const fails = (asked: string) =>
+      assert.rejects(ask(asked), (error) => hasCode(error, 'HANSA_UNAVAILABLE'));
+    await fails(token);
+    await fails(testToken('second'));
+    await clock.advance(10_000);
+    await fails(testToken('third'));
+    const logged = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    assert.deepEqual(
+      logged.map(({ message, cluster, hash, moreSinceLast }) => [
+        message,
+        cluster,
+        hash,
+        moreSinceLast,
+      ]),
+      [
+        ['cannot review a token', 'app1', tokenHash(token), undefined],
+        ['cannot review a token', 'app1', tokenHash(testToken('third')), 1],
+      ],
+    );
+    assert.match(tokenHash(token), /^[0-9a-f]{16}$/);
+    assert.doesNotMatch(lines.join(''), /eyJ|c2ln/);
   });
 
   test('of a caller beyond its limit is refused', async () => {
@@ -165,14 +198,13 @@ suite('POST /validate', () => {
 
   test('answers with the claims and the cluster', async () => {
     const asked = scene();
-    const { status, json, headers } = await validate(asked, {
+    const { status, json } = await validate(asked, {
       cluster: 'app1',
       token: asked.token,
     });
     // The token names no audience, so those of the API server count.
     assert.equal(status, 200);
     assert.deepEqual(json, { iss: issuer, jti: 't1', cluster: 'app1' });
-    assert.ok(headers?.['deprecation']);
   });
 
   test('answers 401 for a denial, which is in the audit log', async () => {

@@ -22,10 +22,12 @@ import { authError } from '../errors.ts';
 import { encodeReview } from '../review/encode-review.ts';
 import { maxReviewBytes, readReview } from '../review/read-review.ts';
 import { answerEncoding } from '../review/review-encoding.ts';
+import { tokenHash } from '../review/token-hash.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
 import type { Denial, TokenQuestion, Verdict } from '../review/verdict.ts';
 import type { ClusterOfRequest } from './cluster-of-request.ts';
 import type { ReviewResult, RouteMetrics } from './route-metrics.ts';
+import type { UncheckedLog } from './unchecked-log.ts';
 
 export interface ReviewRouteParts {
   readonly clusters: Pick<ClusterDirectory, 'find' | 'list'>;
@@ -35,6 +37,7 @@ export interface ReviewRouteParts {
   readonly checks: Pick<CallerChecks, 'authorized'>;
   readonly limits: ReviewLimits;
   readonly metrics: RouteMetrics;
+  readonly unchecked: Pick<UncheckedLog, 'note'>;
   readonly audit: Pick<Audit, 'deny'>;
   readonly clock: Pick<Clock, 'monotonic'>;
 }
@@ -102,7 +105,7 @@ function answerReview(
   const contentType = headerOf(headers['content-type']);
   const asked = readReview(request.content, { contentType, version });
   const answer = (verdict: Verdict): PlaneResponse => {
-    if (!verdict.authenticated) denied(parts, request, cluster, verdict);
+    if (!verdict.authenticated) denied(parts, request, cluster, asked.question, verdict);
     const encoded = encodeReview(asked, verdictFor(caller.user, cluster, verdict), encoding);
     return { status: 201, contentType: encoded.contentType, body: encoded.body };
   };
@@ -138,20 +141,23 @@ export function registered(
 
 /** The verdict, counted. Throws HANSA_UNAVAILABLE. */
 export function reviewed(
-  parts: Pick<ReviewRouteParts, 'reviewer' | 'metrics' | 'clock'>,
+  parts: Pick<ReviewRouteParts, 'reviewer' | 'metrics' | 'clock' | 'unchecked'>,
   cluster: ReviewedCluster,
   question: TokenQuestion,
   startedAtMs: number,
 ): Verdict | Promise<Verdict> {
   const verdict = parts.reviewer.review(cluster, question);
-  if (verdict instanceof Promise) return awaitReview(parts, cluster, verdict, startedAtMs);
+  if (verdict instanceof Promise) {
+    return awaitReview(parts, cluster, question, verdict, startedAtMs);
+  }
   count(parts, cluster, verdict.authenticated ? 'authenticated' : 'denied', startedAtMs);
   return verdict;
 }
 
 async function awaitReview(
-  parts: Pick<ReviewRouteParts, 'metrics' | 'clock'>,
+  parts: Pick<ReviewRouteParts, 'metrics' | 'clock' | 'unchecked'>,
   cluster: ReviewedCluster,
+  { token }: TokenQuestion,
   waiting: Promise<Verdict>,
   startedAtMs: number,
 ): Promise<Verdict> {
@@ -160,6 +166,9 @@ async function awaitReview(
     const verdict = await waiting;
     result = verdict.authenticated ? 'authenticated' : 'denied';
     return verdict;
+  } catch (error) {
+    parts.unchecked.note(cluster.name, token, error);
+    throw error;
   } finally {
     count(parts, cluster, result, startedAtMs);
   }
@@ -179,6 +188,7 @@ export function denied(
   { audit }: Pick<ReviewRouteParts, 'audit'>,
   { caller, address }: Pick<ApiRequest, 'caller' | 'address'>,
   { name, uid }: ReviewedCluster,
+  { token }: TokenQuestion,
   { error }: Denial,
 ): void {
   audit.deny({
@@ -190,5 +200,6 @@ export function denied(
     subresource: reviewsSubresource,
     outcome: 'deny',
     reason: error ?? 'the token is not valid',
+    tokenHash: tokenHash(token),
   });
 }

@@ -14,7 +14,6 @@ import {
 } from '../../core/plane/route.ts';
 import { reviewsSubresource } from '../callers/token-reviewer-role.ts';
 import { refuseWebhookAuthenticator } from '../callers/webhook-prefix.ts';
-import type { ClusterDirectory } from '../clusters/reviewed-cluster.ts';
 import {
   denied,
   hasRight,
@@ -22,11 +21,6 @@ import {
   type ReviewRouteParts,
   reviewed,
 } from './token-review-routes.ts';
-
-export interface VersionOneParts extends ReviewRouteParts {
-  readonly clusters: Pick<ClusterDirectory, 'find' | 'list'>;
-  readonly version: string;
-}
 
 /** RFC 9745: deprecated since 1 November 2026. RFC 8594 has no Sunset here: the operator decides, with auth.validateV1. */
 const deprecation = {
@@ -40,7 +34,7 @@ const maxBodyBytes = 64 * 1024;
 /** The cluster of a request is in its body, so callers need the right on all clusters. */
 const reviewAll = { verb: 'create', kind: clusterKind, subresource: reviewsSubresource } as const;
 
-export function versionOneRoutes(parts: VersionOneParts): readonly PlaneRoute[] {
+export function versionOneRoutes(parts: ReviewRouteParts): readonly PlaneRoute[] {
   return [
     route({
       listener: 'api',
@@ -49,6 +43,7 @@ export function versionOneRoutes(parts: VersionOneParts): readonly PlaneRoute[] 
       allow: 'rights',
       rights: [reviewAll],
       authenticator: parts.callers,
+      headers: deprecation,
       rowless: true,
       handle: (request) => validate(parts, request),
     }),
@@ -60,6 +55,7 @@ export function versionOneRoutes(parts: VersionOneParts): readonly PlaneRoute[] 
       // As for /validate, whose callers choose from this list.
       rights: [reviewAll],
       authenticator: parts.callers,
+      headers: deprecation,
       handle: (request) => {
         hasRight(parts, request);
         const clusters = parts.clusters.list().map(({ name, issuer }) => ({ name, issuer }));
@@ -70,14 +66,15 @@ export function versionOneRoutes(parts: VersionOneParts): readonly PlaneRoute[] 
       listener: 'api',
       method: 'GET',
       path: '/health',
-      allow: 'authenticated',
-      authenticator: parts.callers,
-      handle: () => json(200, { status: 'ok', version: parts.version }),
+      // Probes have no credential. The answer says nothing about the site.
+      allow: 'public',
+      headers: deprecation,
+      handle: () => json(200, { status: 'ok' }),
     }),
   ];
 }
 
-async function validate(parts: VersionOneParts, request: ApiRequest): Promise<PlaneResponse> {
+async function validate(parts: ReviewRouteParts, request: ApiRequest): Promise<PlaneResponse> {
   const startedAtMs = parts.clock.monotonic();
   parts.metrics.countV1(request.caller.user);
   hasRight(parts, request);
@@ -98,7 +95,7 @@ async function validate(parts: VersionOneParts, request: ApiRequest): Promise<Pl
     const question = { token: asked.token, audiences: audiencesOf(claims) };
     const verdict = await reviewed(parts, cluster, question, startedAtMs);
     if (verdict.authenticated) return json(200, { ...claims, cluster: cluster.name });
-    denied(parts, request, cluster, verdict);
+    denied(parts, request, cluster, question, verdict);
     return failure(401, ...kindOf(verdict.error ?? 'the token is not valid'));
   } catch (caught) {
     const error = toHansaError(caught);
@@ -163,6 +160,5 @@ function json(status: number, value: unknown): PlaneResponse {
     status,
     contentType: 'application/json',
     body: JSON.stringify(value),
-    headers: deprecation,
   };
 }

@@ -146,7 +146,9 @@ export function renderEvents(events: readonly AuditEvent[], wide: boolean): stri
       `${event.outcome}${times}`,
     ];
     const claimed = event.claim === undefined ? '' : `claims ${event.claim.user}: `;
-    const more = [event.actor.via, `${claimed}${event.reason ?? event.changed?.join(', ') ?? ''}`];
+    const about = event.tokenHash === undefined ? '' : ` (token ${event.tokenHash})`;
+    const detail = event.reason ?? event.changed?.join(', ') ?? '';
+    const more = [event.actor.via, `${claimed}${detail}${about}`];
     return (wide ? [...cells, ...more] : cells).map((cell) => printable(cell));
   });
   return renderColumns([wide ? [...head, 'VIA', 'DETAIL'] : head, ...rows]);

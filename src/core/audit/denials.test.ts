@@ -121,6 +121,15 @@ test('all identities of one trust domain share one share', () => {
   assert.equal(drafts.at(-1)?.actor.user, 'spiffe://reval.example/a');
 });
 
+test('a record of many has the hash of the last token', () => {
+  const [record] = gathered(
+    { ...token('ci'), tokenHash: '01' },
+    { ...token('ci'), tokenHash: '02' },
+    { ...token('ci'), tokenHash: '03' },
+  );
+  assert.deepEqual([record?.count, record?.tokenHash], [3, '03']);
+});
+
 test('a record of many says only what all of them had in common', () => {
   const [row] = gathered(
     {

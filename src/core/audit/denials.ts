@@ -192,7 +192,7 @@ function joins(group: Group | undefined, draft: AuditDraft): group is Group {
   return true;
 }
 
-/** The properties that two denials of a group share. For different addresses: their network. */
+/** The properties that two denials of a group share, and the last token. For different addresses: their network. */
 function common(one: AuditDraft, other: AuditDraft): AuditDraft {
   const { name, uid: _uid, requestId: _requestId, actor, claim, ...rest } = one;
   const { address, credential, ...who } = actor;
@@ -211,6 +211,7 @@ function common(one: AuditDraft, other: AuditDraft): AuditDraft {
       ? {}
       : { claim: claim.address === other.claim?.address ? claim : { user: claim.user } }),
     ...(name !== undefined && name === other.name ? { name } : {}),
+    ...(other.tokenHash === undefined ? {} : { tokenHash: other.tokenHash }),
   };
 }
 

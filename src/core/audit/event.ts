@@ -39,6 +39,8 @@ export interface AuditDraft {
   /** Which fields changed, as paths. Never values, so that no secret can enter the log. */
   readonly changed?: readonly string[];
   readonly requestId?: string;
+  /** Short hash of the token that it is about. Of aggregated events: the token of the last one. */
+  readonly tokenHash?: string;
   /** How many times it happened, where events were aggregated; `since` is the first of them. */
   readonly count?: number;
   readonly since?: string;
@@ -95,6 +97,7 @@ export function encodeEvent(event: AuditEvent): Buffer {
       reason: cutOptional(event.reason, limits.text),
       changed: event.changed?.slice(0, limits.changed).map((path) => cut(path, limits.word)),
       requestId: cutOptional(event.requestId, limits.word),
+      tokenHash: cutOptional(event.tokenHash, limits.word),
       count: event.count,
       since: event.since,
     }),
@@ -148,6 +151,7 @@ export function parseEvent(row: Uint8Array): AuditEvent {
     ...fields.optional('reason', 'text'),
     ...fields.optional('changed', 'texts'),
     ...fields.optional('requestId', 'text'),
+    ...fields.optional('tokenHash', 'text'),
     ...fields.optional('count', 'count'),
     ...fields.optional('since', 'time'),
   };

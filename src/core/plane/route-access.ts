@@ -25,6 +25,8 @@ export function apiCheck(
   authorizer: Pick<Authorizer, 'authorize' | 'authorizePath'>,
 ): ApiCheck {
   switch (access.allow) {
+    case 'public':
+      return () => undefined;
     case 'authenticated':
       return (caller) => {
         if (!isAuthenticated(caller)) throw unauthorized('anonymous');

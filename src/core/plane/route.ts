@@ -102,8 +102,15 @@ export interface Right<P extends string = string> {
   };
 }
 
+/** Everyone. The site does not look at credentials, and the caller is anonymous. */
+interface PublicAccess {
+  readonly allow: 'public';
+}
+
 /** Who may call a route on the api listener and the admin socket. */
-export type ApiAccess<P extends string = string> =
+export type ApiAccess<P extends string = string> = PublicAccess | RestrictedAccess<P>;
+
+type RestrictedAccess<P extends string> =
   /** Every caller with a valid credential. */
   | { readonly allow: 'authenticated' }
   /** Callers with a credential of one of these kinds. */
@@ -164,13 +171,16 @@ type Answer = PlaneResponse | Promise<PlaneResponse>;
 
 /** A route on the api listener and the admin socket. Throwing a HansaError answers with its status. */
 export type ApiRoute<P extends string = string> = RouteBase<P> &
-  ApiAccess<P> &
+  // A public route reads, and says nothing about the site.
+  (RestrictedAccess<P> | (PublicAccess & { readonly method: 'GET' })) &
   ApiRouteOptions & { readonly listener: 'api'; handle(request: ApiRequest<P>): Answer };
 
 export interface ApiRouteOptions {
   /** Writes no audit record, so a caller beyond its record budget may still use it. */
   readonly rowless?: true;
   readonly authenticator?: RouteAuthenticator;
+  /** Headers of all responses, those of errors included. */
+  readonly headers?: Readonly<Record<string, string>>;
   /**
    * The site reads a body of at most this many bytes before the handler runs, which gets it as `content`.
    * A handler that then answers at once costs no promise. Without it, the handler reads the body itself.

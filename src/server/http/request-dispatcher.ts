@@ -3,6 +3,7 @@
 
 import { apiVersion } from '../../api/object.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
+import { sourceOf } from '../../core/access/failure-limit.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
@@ -177,6 +178,10 @@ export class RequestDispatcher {
     if (typeof found === 'object') {
       exchange.params = found.params;
       exchange.authenticator = found.route.authenticator;
+      const { headers } = found.route;
+      if (headers !== undefined) {
+        for (const name of Object.keys(headers)) response.setHeader(name, headers[name] ?? '');
+      }
       if (found.route.readsBody !== undefined && !isLongQueue) {
         withBody.serve(exchange, found.route, found.route.readsBody, method, startedAt);
         return;
@@ -201,11 +206,15 @@ export class RequestDispatcher {
     let leave: (() => void) | undefined;
     try {
       if (isLongQueue) throw longQueue();
-      const isIn = identified(exchange, room, strangers);
-      if (isIn !== true && !(await isIn)) return;
-      refuseImpersonation(exchange);
-      const { user } = exchange.caller;
-      leave = room.enter(isWatch, user);
+      if (isPublic(found)) {
+        if (strangers?.admit(request) === false) return;
+        leave = room.enter(false, `address ${sourceOf(exchange.address ?? '')}`);
+      } else {
+        const isIn = identified(exchange, room, strangers);
+        if (isIn !== true && !(await isIn)) return;
+        refuseImpersonation(exchange);
+        leave = room.enter(isWatch, exchange.caller.user);
+      }
       if (isWatch) response.once('close', leave);
       await this.#dispatch(exchange, asked, found, method);
     } catch (caught) {
@@ -324,6 +333,10 @@ export class RequestDispatcher {
       (this.#parts.clock.monotonic() - startedAt) / 1000,
     );
   }
+}
+
+function isPublic(found: ReturnType<RouteTable<CheckedRoute>['find']>): boolean {
+  return typeof found === 'object' && found.route.allow === 'public';
 }
 
 function longQueue(): HansaError {

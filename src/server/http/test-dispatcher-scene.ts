@@ -48,7 +48,15 @@ export class DispatcherScene {
       allow: 'authenticated',
       handle: () => ({ status: 200, contentType: 'text/plain', body: 'plain' }),
     }) as ApiRoute;
-    const routes = [this.#hostBound('/things/here'), this.#hostBound('/things/whole', 100), plain];
+    const open = route({
+      listener: 'api',
+      method: 'GET',
+      path: '/open',
+      allow: 'public',
+      handle: ({ caller }) => ({ status: 200, contentType: 'text/plain', body: caller.user }),
+    }) as ApiRoute;
+    const bound = [this.#hostBound('/things/here'), this.#hostBound('/things/whole', 100)];
+    const routes = [...bound, plain, open];
     const dispatcher = new RequestDispatcher({
       clock,
       random: new SeededRandom('dispatcher'),
@@ -124,6 +132,7 @@ export class DispatcherScene {
       method: 'POST',
       path,
       allow: 'rights',
+      headers: { 'x-said': 'always' },
       rights: [
         {
           verb: 'create',
