@@ -2,16 +2,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { clusterKind } from '../../api/kinds/cluster.ts';
 import { recordOf } from '../../core/kube/credentials/stored-credentials.ts';
-import { LeaseMetrics } from '../../core/lease/lease.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
-import { LeaseLeadership } from '../../core/reconcile/lease-leadership.ts';
-import { ReconcileRuntime } from '../../core/reconcile/runtime.ts';
+import { testRuntime } from '../../core/reconcile/test-runtime.ts';
 import { KeyFetchCounter, observeClusters } from '../clusters/cluster-metrics.ts';
 import { clusterSite, type TestServer } from '../clusters/test-clusters.ts';
 import { KeyCache, keyTiming } from '../keys/key-cache.ts';
 import { clusterController } from './cluster-controller.ts';
 import { keyController } from './key-controller.ts';
-import { silentLog } from '../../core/log/test-log.ts';
 
 const issuer = 'https://kubernetes.default.svc.cluster.local';
 const apiServer = 'https://app1.example:6443';
@@ -32,21 +29,7 @@ async function controllerSite() {
     fetched: (name, failure) => fetches.add(name, failure),
   });
   observeClusters({ metrics, store, clusters: directory, keys, nowMs: () => clock.now() });
-  const runtime = new ReconcileRuntime({
-    clock,
-    random,
-    log: silentLog,
-    metrics,
-    leadership: new LeaseLeadership({
-      leases: store.leases,
-      holder: 'test',
-      durationMs: 10_000,
-      clock,
-      random,
-      log: silentLog,
-      metrics: new LeaseMetrics(metrics),
-    }),
-  });
+  const runtime = testRuntime({ clock, random, metrics, store });
   const hostOf = (name: string): string => `api.${name}.kube-fed.example`;
   runtime.start(keyController({ store, clock, find, keys, fetches }));
   runtime.start(clusterController({ store, clock, random, resources, find, keys, hostOf }));

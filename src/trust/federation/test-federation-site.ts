@@ -22,17 +22,14 @@ import type {
   WebRules,
 } from '../../core/identity/tls/transport.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
-import { LeaseLeadership } from '../../core/reconcile/lease-leadership.ts';
-import { ReconcileRuntime } from '../../core/reconcile/runtime.ts';
+import { testRuntime } from '../../core/reconcile/test-runtime.ts';
 import { openStore } from '../../core/store/open.ts';
 import { auditWrites } from '../../server/audit/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
-import { LeaseMetrics } from '../../core/lease/lease.ts';
 import { federationController } from '../controllers/federation-controller.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { refreshCollection, type RefreshRequest } from './refresh-request.ts';
-import { silentLog } from '../../core/log/test-log.ts';
 
 const maxFederations = 10_000;
 
@@ -155,21 +152,7 @@ export async function federationSite() {
     resourceClient<R>(kind, { store, writer, clock });
   const federations = resources<SPIFFEFederation>(spiffeFederationKind);
   const bundles = new FederatedBundles(store, authority, clock);
-  const runtime = new ReconcileRuntime({
-    clock,
-    random,
-    log: silentLog,
-    metrics,
-    leadership: new LeaseLeadership({
-      leases: store.leases,
-      holder: 'test',
-      durationMs: 10_000,
-      clock,
-      random,
-      log: silentLog,
-      metrics: new LeaseMetrics(metrics),
-    }),
-  });
+  const runtime = testRuntime({ clock, random, metrics, store });
   runtime.start(
     federationController(
       {
