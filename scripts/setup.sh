@@ -48,6 +48,7 @@ promtool prometheus
 openssl openssl
 xz xz-utils
 ip iproute2
+nft nftables
 WANTED
 }
 

@@ -89,6 +89,12 @@ const tools = {
   coredns: { module: 'coredns', package: '.' },
   kubectl: { ...kubernetes, package: 'k8s.io/kubernetes/cmd/kubectl' },
   'kube-apiserver': { ...kubernetes, package: 'k8s.io/kubernetes/cmd/kube-apiserver' },
+  kwok: { module: 'kwok', package: 'sigs.k8s.io/kwok/cmd/kwok' },
+  'kube-proxy': { ...kubernetes, package: 'k8s.io/kubernetes/cmd/kube-proxy' },
+  'kube-controller-manager': {
+    ...kubernetes,
+    package: 'k8s.io/kubernetes/cmd/kube-controller-manager',
+  },
   'spire-server': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-server' },
   'spire-agent': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-agent' },
 } as const satisfies Record<string, Recipe>;
