@@ -2,20 +2,15 @@
 // the site, after kubectl has applied the output of `hansa cluster services`.
 
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { Resolver } from 'node:dns/promises';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { hansa } from '../e2e/daemon.ts';
-import { freePort } from '../e2e/free-ports.ts';
 import { until } from '../e2e/until.ts';
+import { type ClusterDns, startClusterDns } from './coredns.ts';
 import { type KubeApiserver, serviceAccountIssuer, startKubeApiserver } from './kube-apiserver.ts';
 import { Kubectl } from './kubectl.ts';
 import { clustersPath, hostOf } from './review-cluster.ts';
 import { type Site, startSite } from './site.ts';
-import { missingTools, requireTool } from './tool.ts';
+import { missingTools } from './tool.ts';
 
 const skip = await missingTools('etcd', 'kube-apiserver', 'kubectl', 'coredns');
 
@@ -23,56 +18,26 @@ const addresses = ['192.0.2.7', '2001:db8::7'];
 const port = '8443';
 
 suite('the DNS of a cluster with the printed Services', { skip }, () => {
-  let folder: string;
   let site: Site;
   let kube: KubeApiserver;
   let kubectl: Kubectl;
-  let coredns: ChildProcess;
-  let resolver: Resolver;
+  let dns: ClusterDns;
+  let resolver: ClusterDns['resolver'];
 
   before(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'hansa-coredns-'));
     kube = await startKubeApiserver();
     kubectl = await Kubectl.with(kube.kubeconfig);
     site = await startSite();
     for (const name of ['app1', 'app2']) await register(name);
     await applyServices();
-    const [dnsPort, readyPort] = [await freePort(), await freePort()];
-    const corefile = join(folder, 'Corefile');
-    writeFileSync(
-      corefile,
-      `cluster.local:${dnsPort} {
-  bind 127.0.0.1
-  errors
-  ready 127.0.0.1:${readyPort}
-  kubernetes cluster.local {
-    kubeconfig ${kube.kubeconfig} oracle
-  }
-}
-`,
-    );
-    coredns = spawn(await requireTool('coredns'), ['-conf', corefile, '-quiet'], {
-      stdio: ['ignore', 'ignore', 'inherit'],
-    });
-    resolver = new Resolver();
-    resolver.setServers([`127.0.0.1:${dnsPort}`]);
-    await until(async () => {
-      if (coredns.exitCode !== null) throw new Error(`CoreDNS ended with ${coredns.exitCode}`);
-      const answer = await fetch(`http://127.0.0.1:${readyPort}/ready`).catch(() => undefined);
-      if (answer?.ok !== true) return false;
-      // It says that it is ready before it listens.
-      return resolver.resolveSoa('cluster.local').then(
-        () => true,
-        () => false,
-      );
-    }, 'CoreDNS is ready');
+    dns = await startClusterDns(kube.kubeconfig);
+    ({ resolver } = dns);
   });
   after(async () => {
-    coredns?.kill('SIGKILL');
+    await dns?.stop();
     await site?.stop();
     await kubectl?.close();
     await kube?.stop();
-    rmSync(folder, { recursive: true, force: true });
   });
 
   /** Its API server need not answer. */

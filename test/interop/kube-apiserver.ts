@@ -5,15 +5,15 @@
 // their default level, and all default admission plugins run, except those that need controllers
 // that are not started.
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto';
-import { openSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from '../e2e/free-ports.ts';
-import { requireTool } from './tool.ts';
+import { type Etcd, startEtcd } from './etcd.ts';
+import { assertRunning, endProgram, startProgram } from './program.ts';
 import { WireClient } from './wire.ts';
 
 export interface CustomResourceDefinition {
@@ -29,20 +29,31 @@ export interface KubeApiserver {
   readonly token: string;
   /** Path of a kubeconfig with that token. */
   readonly kubeconfig: string;
+  /** With its logs and files; removed when it stops. */
+  readonly folder: string;
+  /** The key that signs ServiceAccount tokens. */
+  readonly serviceAccountKeyFile: string;
   /** Process ids, for measuring CPU time and memory. */
   readonly pids: { readonly etcd: number; readonly apiserver: number };
   readonly client: WireClient;
   /** Installs CRDs and resolves when each is Established and served. */
   install(definitions: readonly CustomResourceDefinition[]): Promise<void>;
-  /** Ends both processes and removes the folder; with `keepLogs` says where the logs are. */
+  /** Ends it, and an etcd of its own, and removes the folder; with `keepLogs` says where the logs are. */
   stop(options?: { readonly keepLogs?: boolean }): Promise<void>;
 }
 
 export interface KubeApiserverOptions {
   /** Keys of ServiceAccount tokens: the first one signs, all verify. Default: a new one. */
   readonly serviceAccountKeys?: readonly KeyObject[];
+  /** Default: a new one, which stops with the API server. */
+  readonly etcd?: Etcd;
+  /** Of its keys in etcd, such as /north. API servers that share an etcd need different ones. */
+  readonly etcdPrefix?: string;
+  /** Of ClusterIPs. Default 10.0.0.0/24. */
+  readonly serviceRange?: string;
   /** Added to the command line. */
   readonly flags?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** The issuer of its ServiceAccount tokens, and so its audience. */
@@ -56,20 +67,35 @@ export async function startKubeApiserver(
   options: KubeApiserverOptions = {},
 ): Promise<KubeApiserver> {
   const folder = await mkdtemp(join(tmpdir(), 'hansa-kube-'));
-  const children: ChildProcess[] = [];
+  const etcd = options.etcd ?? (await startEtcd());
+  let apiserver: ChildProcess | undefined;
   const stop = async ({ keepLogs = false } = {}): Promise<void> => {
     // The API server first: it would only complain about a missing etcd.
-    for (const child of children.toReversed()) await end(child);
-    if (keepLogs) console.error(`logs of etcd and kube-apiserver are kept in ${folder}`);
+    if (apiserver !== undefined) await endProgram(apiserver);
+    if (options.etcd === undefined) await etcd.stop({ keepLogs });
+    if (keepLogs) console.error(`the log of kube-apiserver is kept in ${folder}`);
     else await rm(folder, { recursive: true, force: true });
   };
   try {
-    const server = await start(folder, children, options);
+    const { flags, url, certificateFile, token, keyFile } = await configure(folder, etcd, options);
+    const { env = {} } = options;
+    apiserver = await startProgram(folder, 'kube-apiserver', flags, { env });
+    const ca = await untilReady(url, certificateFile, token, [apiserver], etcd);
+    const kubeconfig = join(folder, 'kubeconfig');
+    await writeFile(kubeconfig, kubeconfigFor({ url, ca, token }), { mode: 0o600 });
+    const client = new WireClient({ url, ca, token });
     const kube: KubeApiserver = {
-      ...server,
-      install: (more) => install(server.client, more),
+      url,
+      ca,
+      token,
+      kubeconfig,
+      folder,
+      serviceAccountKeyFile: keyFile,
+      pids: { etcd: etcd.pid, apiserver: apiserver.pid ?? 0 },
+      client,
+      install: (more) => install(client, more),
       stop: async (how) => {
-        server.client.close();
+        client.close();
         await stop(how);
       },
     };
@@ -81,25 +107,25 @@ export async function startKubeApiserver(
   }
 }
 
-async function start(
-  folder: string,
-  children: ChildProcess[],
-  { serviceAccountKeys, flags = [] }: KubeApiserverOptions,
-): Promise<Omit<KubeApiserver, 'install' | 'stop'>> {
-  const [clientPort, peerPort, securePort] = [await freePort(), await freePort(), await freePort()];
-  const etcdUrl = `http://127.0.0.1:${clientPort}`;
-  const peerUrl = `http://127.0.0.1:${peerPort}`;
-  const etcd = await run(folder, children, 'etcd', [
-    '--name=oracle',
-    `--data-dir=${join(folder, 'etcd')}`,
-    `--listen-client-urls=${etcdUrl}`,
-    `--advertise-client-urls=${etcdUrl}`,
-    `--listen-peer-urls=${peerUrl}`,
-    `--initial-advertise-peer-urls=${peerUrl}`,
-    `--initial-cluster=oracle=${peerUrl}`,
-    '--log-level=warn',
-  ]);
+interface Configuration {
+  readonly flags: readonly string[];
+  readonly url: string;
+  readonly certificateFile: string;
+  readonly token: string;
+  readonly keyFile: string;
+}
 
+async function configure(
+  folder: string,
+  etcd: Etcd,
+  {
+    serviceAccountKeys,
+    etcdPrefix,
+    serviceRange = '10.0.0.0/24',
+    flags = [],
+  }: KubeApiserverOptions,
+): Promise<Configuration> {
+  const securePort = await freePort();
   const token = randomBytes(24).toString('hex');
   const certificates = join(folder, 'certificates');
   await mkdir(certificates, { mode: 0o700 });
@@ -114,48 +140,30 @@ async function start(
     await writeFile(file, key.export({ type, format: 'pem' }), { mode: 0o600 });
   }
   await writeFile(tokens, `${token},oracle-admin,oracle-admin,"system:masters"\n`, { mode: 0o600 });
-  const apiserver = await run(folder, children, 'kube-apiserver', [
-    `--etcd-servers=${etcdUrl}`,
-    `--cert-dir=${certificates}`,
-    '--bind-address=127.0.0.1',
-    `--secure-port=${securePort}`,
-    `--service-account-issuer=${serviceAccountIssuer}`,
-    ...keyFiles.map((file) => `--service-account-key-file=${file}`),
-    `--service-account-signing-key-file=${keyFiles[0]}`,
-    '--service-cluster-ip-range=10.0.0.0/24',
-    `--token-auth-file=${tokens}`,
-    '--authorization-mode=RBAC',
-    '--endpoint-reconciler-type=none',
-    // Needs a controller that makes service accounts; custom resources do not use it.
-    '--disable-admission-plugins=ServiceAccount',
-    ...flags,
-  ]);
-
-  const url = `https://127.0.0.1:${securePort}`;
-  const ca = await untilReady(url, join(certificates, 'apiserver.crt'), token, [etcd, apiserver]);
-  const kubeconfig = join(folder, 'kubeconfig');
-  await writeFile(kubeconfig, kubeconfigFor(url, ca, token), { mode: 0o600 });
+  const [keyFile = ''] = keyFiles;
   return {
-    url,
-    ca,
+    url: `https://127.0.0.1:${securePort}`,
+    certificateFile: join(certificates, 'apiserver.crt'),
     token,
-    kubeconfig,
-    pids: { etcd: etcd.pid ?? 0, apiserver: apiserver.pid ?? 0 },
-    client: new WireClient({ url, ca, token }),
+    keyFile,
+    flags: [
+      `--etcd-servers=${etcd.url}`,
+      ...(etcdPrefix === undefined ? [] : [`--etcd-prefix=${etcdPrefix}`]),
+      `--cert-dir=${certificates}`,
+      '--bind-address=127.0.0.1',
+      `--secure-port=${securePort}`,
+      `--service-account-issuer=${serviceAccountIssuer}`,
+      ...keyFiles.map((file) => `--service-account-key-file=${file}`),
+      `--service-account-signing-key-file=${keyFile}`,
+      `--service-cluster-ip-range=${serviceRange}`,
+      `--token-auth-file=${tokens}`,
+      '--authorization-mode=RBAC',
+      '--endpoint-reconciler-type=none',
+      // Needs a controller that makes service accounts; custom resources do not use it.
+      '--disable-admission-plugins=ServiceAccount',
+      ...flags,
+    ],
   };
-}
-
-async function run(
-  folder: string,
-  children: ChildProcess[],
-  name: 'etcd' | 'kube-apiserver',
-  flags: readonly string[],
-): Promise<ChildProcess> {
-  const program = await requireTool(name);
-  const log = openSync(join(folder, `${name}.log`), 'a');
-  const child = spawn(program, flags, { stdio: ['ignore', log, log] });
-  children.push(child);
-  return child;
 }
 
 /** kube-apiserver writes its self-made certificate early and answers /readyz late. */
@@ -164,13 +172,12 @@ async function untilReady(
   certificateFile: string,
   token: string,
   processes: readonly ChildProcess[],
+  etcd: Etcd,
 ): Promise<string> {
   const deadline = performance.now() + READY_WITHIN_MS;
   for (;;) {
-    for (const child of processes) {
-      if (child.exitCode !== null)
-        throw new Error(`${child.spawnfile} ended with ${child.exitCode} before it was ready`);
-    }
+    etcd.check();
+    assertRunning(processes);
     try {
       const ca = await readFile(certificateFile, 'utf8');
       const client = new WireClient({ url, ca, token });
@@ -229,15 +236,13 @@ async function established(client: WireClient, path: string, name: string): Prom
   }
 }
 
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
-  // SIGKILL: a draining kube-apiserver takes up to a minute, and nobody needs its data.
-  child.kill('SIGKILL');
-  await ended;
-}
-
-function kubeconfigFor(url: string, ca: string, token: string): string {
+/** `serverName` is the name in the certificate, where that is not the one in the URL. */
+export function kubeconfigFor({
+  url,
+  ca,
+  token,
+  serverName,
+}: Pick<KubeApiserver, 'url' | 'ca' | 'token'> & { readonly serverName?: string }): string {
   return JSON.stringify({
     apiVersion: 'v1',
     kind: 'Config',
@@ -247,6 +252,7 @@ function kubeconfigFor(url: string, ca: string, token: string): string {
         cluster: {
           server: url,
           'certificate-authority-data': Buffer.from(ca).toString('base64'),
+          ...(serverName !== undefined && { 'tls-server-name': serverName }),
         },
       },
     ],

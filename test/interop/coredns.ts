@@ -1,0 +1,57 @@
+// CoreDNS on loopback for one cluster, as its DNS.
+
+import { Resolver } from 'node:dns/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from '../e2e/free-ports.ts';
+import { until } from '../e2e/until.ts';
+import { assertRunning, endProgram, startProgram } from './program.ts';
+
+export interface ClusterDns {
+  /** Asks only this server. */
+  readonly resolver: Resolver;
+  stop(): Promise<void>;
+}
+
+/** Resolves when it answers for cluster.local. */
+export async function startClusterDns(kubeconfig: string): Promise<ClusterDns> {
+  const folder = await mkdtemp(join(tmpdir(), 'hansa-coredns-'));
+  const [dnsPort, readyPort] = [await freePort(), await freePort()];
+  const corefile = join(folder, 'Corefile');
+  await writeFile(
+    corefile,
+    `cluster.local:${dnsPort} {
+  bind 127.0.0.1
+  errors
+  ready 127.0.0.1:${readyPort}
+  kubernetes cluster.local {
+    kubeconfig ${kubeconfig} oracle
+  }
+}
+`,
+  );
+  const coredns = await startProgram(folder, 'coredns', ['-conf', corefile, '-quiet']);
+  const stop = async (): Promise<void> => {
+    await endProgram(coredns);
+    await rm(folder, { recursive: true, force: true });
+  };
+  const resolver = new Resolver();
+  resolver.setServers([`127.0.0.1:${dnsPort}`]);
+  try {
+    await until(async () => {
+      assertRunning([coredns]);
+      const answer = await fetch(`http://127.0.0.1:${readyPort}/ready`).catch(() => undefined);
+      if (answer?.ok !== true) return false;
+      // It says that it is ready before it listens.
+      return resolver.resolveSoa('cluster.local').then(
+        () => true,
+        () => false,
+      );
+    }, 'CoreDNS is ready');
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { resolver, stop };
+}
