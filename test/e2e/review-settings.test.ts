@@ -52,6 +52,47 @@ suite('a site with other settings', () => {
   });
 });
 
+test('a cluster beyond its limit gets 429 with Retry-After, and others get answers', async () => {
+  const other = await startDaemon(join(folder, 'stade'), [
+    '--auth-anonymous',
+    'true',
+    '--auth-cluster-reviews-per-second',
+    '5',
+  ]);
+  try {
+    for (const name of ['app1', 'app2']) {
+      const stdin = JSON.stringify(clusterManifest(name, app1));
+      const applied = await hansa(['apply', '-f', '-', '--data-dir', other.dataDir], { stdin });
+      assert.equal(applied.code, 0, applied.stderr);
+    }
+    const of = (name: string) => ({
+      to: other,
+      host: 'localhost',
+      path: `/clusters/${name}${reviews}`,
+      body: review(app1.token()),
+    });
+    for (const name of ['app1', 'app2']) {
+      await until(async () => (await call(of(name))).status === 201);
+    }
+    const answers = await Promise.all(Array.from({ length: 40 }, () => call(of('app1'))));
+    const refused = answers.filter(({ status }) => status === 429);
+    assert.ok(refused.length > 0);
+    assert.ok(refused.every(({ headers }) => /^[1-9]\d*$/.test(String(headers['retry-after']))));
+    assert.match(refused[0]?.body.message ?? '', /cluster app1.*auth\.clusterReviewsPerSecond/s);
+    assert.equal((await call(of('app2'))).status, 201);
+    const metrics = await (await fetch(other.endpoints.metrics)).text();
+    assert.match(metrics, /throttled_total\{cluster="app1",limit="cluster"\} [1-9]/);
+    assert.doesNotMatch(metrics, /throttled_total\{cluster="app2"/);
+    const body = { cluster: 'app1', token: app1.token() };
+    const validate = { to: other, host: 'localhost', path: '/validate', body };
+    const old = await Promise.all(Array.from({ length: 40 }, () => call(validate)));
+    const throttled = old.find(({ status }) => status === 429);
+    assert.match(String(throttled?.headers['deprecation']), /^@\d+$/);
+  } finally {
+    await other.signal('SIGTERM');
+  }
+});
+
 test('callers beyond their limit get 429, and local programs need no credential where allowed', async () => {
   const other = await startDaemon(join(folder, 'bruges'), [
     '--auth-anonymous',
