@@ -9,7 +9,7 @@ import { after, before, suite, test } from 'node:test';
 import type { Cluster } from '../../src/api/kinds/cluster.ts';
 import { accessManifests } from '../../src/auth/manifests/access-manifests.ts';
 import { authConfigManifests } from '../../src/auth/manifests/auth-config.ts';
-import type { Manifest } from '../../src/auth/manifests/manifest.ts';
+import type { Manifest } from '../../src/core/kube/manifests/manifest.ts';
 import { caConfigMap, caConfigMapPath } from '../../src/auth/manifests/published-ca.ts';
 import { signToken } from '../../src/auth/review/test-service-account-tokens.ts';
 import { findCondition } from '../../src/core/reconcile/conditions.ts';

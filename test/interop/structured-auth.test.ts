@@ -9,7 +9,7 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { siteUser } from '../../src/auth/manifests/auth-config.ts';
+import { siteUser } from '../../src/core/kube/manifests/manifest.ts';
 import { certificatePem } from '../../src/core/identity/x509/pem.ts';
 import { credentialOf, forge, purposes } from '../../src/core/identity/x509/test-forge.ts';
 import { hansa, type Ran, temporaryFolder } from '../e2e/daemon.ts';

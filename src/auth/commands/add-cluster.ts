@@ -9,31 +9,25 @@ import { HansaError } from '../../core/errors/error.ts';
 import { HttpKubeClient } from '../../core/kube/http-kube-client.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { type LoadedKubeconfig, loadKubeconfig } from '../../core/kube/load-kubeconfig.ts';
+import { defaultAccountName, type Manifest, ownerOf } from '../../core/kube/manifests/manifest.ts';
+import { applyManifests, tryManifests } from '../../core/kube/manifests/apply-manifests.ts';
+import { manifestName } from '../../core/kube/manifests/manifest-path.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import type { Finding } from '../../core/plane/doctor.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import { type AuthInfo, authInfo } from '../client/auth-info.ts';
 import { clusterObject, type Registration, serverOf } from '../client/cluster-object.ts';
 import { clusterNamed } from '../client/clusters.ts';
-import { manifestName } from '../client/manifest-path.ts';
 import {
   type Account,
   accountPath,
-  applyManifests,
   publishedIssuer,
   requestToken,
-  tryManifests,
 } from '../client/prepare-cluster.ts';
 import { type SetCredential, setCredential } from '../client/set-credential.ts';
 import { examineOrSay } from '../doctor/cluster.ts';
 import { accessManifests } from '../manifests/access-manifests.ts';
-import {
-  defaultAccountName,
-  defaultNamespace,
-  type Manifest,
-  namespaceOf,
-  ownerOf,
-} from '../manifests/manifest.ts';
+import { defaultNamespace, namespaceOf } from '../manifests/manifest.ts';
 import { caConfigMap, caConfigMapPath, planPublication } from '../manifests/published-ca.ts';
 import { yamlDocuments } from './cluster-manifests.ts';
 

@@ -1,24 +1,22 @@
 // The rights that a site needs in a registered cluster, and nothing more: reviews of tokens, the public
 // keys of the API server, renewals of its own token, and the update of one ConfigMap. Pure.
 
-import { caConfigMapName } from './published-ca.ts';
 import {
   defaultAccountName,
-  defaultNamespace,
   type Manifest,
   namespaceManifest,
-  ownLabels,
-  trustDomainLabel,
-} from './manifest.ts';
-
-const rbac = 'rbac.authorization.k8s.io';
-const rbacVersion = `${rbac}/v1`;
-
-/** What the site authenticates as. */
-export type AccessSubject =
-  | { readonly kind: 'ServiceAccount' }
-  /** The user name that the API server gives to the JWT-SVID of the site. */
-  | { readonly kind: 'User'; readonly name: string };
+} from '../../core/kube/manifests/manifest.ts';
+import {
+  type AccessSubject,
+  accountManifest,
+  accountSubject,
+  roleWithBinding,
+  sharedRole,
+  tokenManifests,
+  userSubject,
+} from '../../core/kube/manifests/rbac.ts';
+import { defaultNamespace } from './manifest.ts';
+import { caConfigMapName } from './published-ca.ts';
 
 export interface AccessOptions {
   readonly subject: AccessSubject;
@@ -37,9 +35,7 @@ export function accessManifests(options: AccessOptions): readonly Manifest[] {
   const { subject, trustDomain, publishCaIn } = options;
   const { namespace = defaultNamespace, name = defaultAccountName } = options;
   const bound =
-    subject.kind === 'User'
-      ? { kind: 'User', apiGroup: rbac, name: subject.name }
-      : { kind: 'ServiceAccount', namespace, name };
+    subject.kind === 'User' ? userSubject(subject.name) : accountSubject(namespace, name);
   const isAccount = subject.kind === 'ServiceAccount';
   const namespaces = new Set([
     ...(isAccount ? [namespace] : []),
@@ -54,52 +50,19 @@ export function accessManifests(options: AccessOptions): readonly Manifest[] {
   ];
 }
 
-const accountManifest = (namespace: string, name: string, trustDomain: string): Manifest => ({
-  apiVersion: 'v1',
-  kind: 'ServiceAccount',
-  metadata: { name, namespace, labels: { ...ownLabels, [trustDomainLabel]: trustDomain } },
-  // No Pod runs as it.
-  automountServiceAccountToken: false,
-});
-
 /** Roles of Kubernetes for the same (system:auth-delegator) also allow SubjectAccessReviews. */
 const reviewerManifests = (
   name: string,
   trustDomain: string,
   subject: object,
-): readonly Manifest[] => [
-  {
-    apiVersion: rbacVersion,
-    kind: 'ClusterRole',
-    metadata: { name: `${name}-token-reviewer`, labels: ownLabels },
-    rules: [
-      { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
-      {
-        nonResourceURLs: ['/.well-known/openid-configuration', '/openid/v1/jwks'],
-        verbs: ['get'],
-      },
-    ],
-  },
-  {
-    apiVersion: rbacVersion,
-    kind: 'ClusterRoleBinding',
-    // One for each site: the list of subjects has no merge, so the last site would be the only one with rights.
-    metadata: {
-      name: `${name}-token-reviewer-${trustDomain}`,
-      labels: { ...ownLabels, [trustDomainLabel]: trustDomain },
+): readonly Manifest[] =>
+  sharedRole({ name: `${name}-token-reviewer` }, trustDomain, subject, [
+    { apiGroups: ['authentication.k8s.io'], resources: ['tokenreviews'], verbs: ['create'] },
+    {
+      nonResourceURLs: ['/.well-known/openid-configuration', '/openid/v1/jwks'],
+      verbs: ['get'],
     },
-    roleRef: { apiGroup: rbac, kind: 'ClusterRole', name: `${name}-token-reviewer` },
-    subjects: [subject],
-  },
-];
-
-const tokenManifests = (namespace: string, name: string, subject: object): readonly Manifest[] =>
-  roleWithBinding(namespace, `${name}-own-token`, subject, {
-    apiGroups: [''],
-    resources: ['serviceaccounts/token'],
-    resourceNames: [name],
-    verbs: ['create'],
-  });
+  ]);
 
 /** Server-side apply of an existing object needs patch. Without create, the ConfigMap decides whether the site publishes. */
 const caManifests = (namespace: string, name: string, subject: object): readonly Manifest[] =>
@@ -109,22 +72,3 @@ const caManifests = (namespace: string, name: string, subject: object): readonly
     resourceNames: [caConfigMapName],
     verbs: ['get', 'patch'],
   });
-
-function roleWithBinding(
-  namespace: string,
-  name: string,
-  subject: object,
-  rule: object,
-): readonly Manifest[] {
-  const metadata = { name, namespace, labels: ownLabels };
-  return [
-    { apiVersion: rbacVersion, kind: 'Role', metadata, rules: [rule] },
-    {
-      apiVersion: rbacVersion,
-      kind: 'RoleBinding',
-      metadata,
-      roleRef: { apiGroup: rbac, kind: 'Role', name },
-      subjects: [subject],
-    },
-  ];
-}

@@ -1,8 +1,13 @@
 // What a cluster needs to accept the JWT-SVID of a site as credential: the structured authentication
 // configuration of kube-apiserver, and the RBAC for the user that it yields. Pure.
 
+import {
+  type Manifest,
+  siteIdOf,
+  siteUser,
+  userPrefix,
+} from '../../core/kube/manifests/manifest.ts';
 import { accessManifests } from './access-manifests.ts';
-import type { Manifest } from './manifest.ts';
 
 export interface AuthConfigOptions {
   readonly trustDomain: string;
@@ -27,16 +32,6 @@ export interface AuthConfig {
   /** For kubectl apply. */
   readonly access: readonly Manifest[];
 }
-
-/** No user of the API server has this prefix by default, so the site cannot collide with another user. */
-const userPrefix = 'hansa:';
-
-/** The user name of the site at such an API server. */
-export function siteUser(trustDomain: string): string {
-  return `${userPrefix}${siteIdOf(trustDomain)}`;
-}
-
-const siteIdOf = (trustDomain: string): string => `spiffe://${trustDomain}/hansa/site`;
 
 export function authConfigManifests(options: AuthConfigOptions): AuthConfig {
   const { trustDomain, issuer, audience, issuerCa, name, publishCaIn } = options;

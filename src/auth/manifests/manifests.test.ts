@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { type Manifest, siteUser } from '../../core/kube/manifests/manifest.ts';
 import { accessManifests } from './access-manifests.ts';
-import { authConfigManifests, siteUser } from './auth-config.ts';
-import { type Manifest, namespaceOf } from './manifest.ts';
+import { authConfigManifests } from './auth-config.ts';
+import { namespaceOf } from './manifest.ts';
 import { caConfigMap, planPublication } from './published-ca.ts';
 import { serviceManifests } from './service-manifests.ts';
 

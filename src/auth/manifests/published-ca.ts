@@ -1,7 +1,12 @@
 // The ConfigMap with the site's CA, which clients in a cluster need to verify the site. Pure.
 
 import { kubePath } from '../../core/kube/kube-path.ts';
-import { type Manifest, ownerOf, ownLabels, trustDomainLabel } from './manifest.ts';
+import {
+  type Manifest,
+  ownerOf,
+  ownLabels,
+  trustDomainLabel,
+} from '../../core/kube/manifests/manifest.ts';
 
 export const caConfigMapName = 'hansa-ca';
 /** The key that Kubernetes itself uses in kube-root-ca.crt. */

@@ -4,7 +4,7 @@
 
 import { isIP } from 'node:net';
 import { HansaError } from '../../core/errors/error.ts';
-import { type Manifest, namespaceManifest, ownLabels } from './manifest.ts';
+import { type Manifest, namespaceManifest, ownLabels } from '../../core/kube/manifests/manifest.ts';
 import { caConfigMap } from './published-ca.ts';
 
 /** The Service of the local cluster, and the hostname in the Services of all others. */

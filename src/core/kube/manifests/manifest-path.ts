@@ -1,7 +1,7 @@
-// The path of an object that a manifest of this plane describes, at an API server.
+// The path of an object that a manifest describes, at an API server.
 
-import { kubePath } from '../../core/kube/kube-path.ts';
-import type { Manifest } from '../manifests/manifest.ts';
+import { kubePath } from '../kube-path.ts';
+import type { Manifest } from './manifest.ts';
 
 /** Plurals by apiVersion and kind. Discovery would tell them too, but needs a request and a right. */
 const plurals: ReadonlyMap<string, string> = new Map(
@@ -13,10 +13,16 @@ const plurals: ReadonlyMap<string, string> = new Map(
     'rbac.authorization.k8s.io/v1/ClusterRoleBinding': 'clusterrolebindings',
     'rbac.authorization.k8s.io/v1/Role': 'roles',
     'rbac.authorization.k8s.io/v1/RoleBinding': 'rolebindings',
+    'apiextensions.k8s.io/v1/CustomResourceDefinition': 'customresourcedefinitions',
+    'admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy': 'validatingadmissionpolicies',
+    'admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding':
+      'validatingadmissionpolicybindings',
+    'clusters.hansa.dev/v1alpha1/ClusterClaim': 'clusterclaims',
+    'clusters.hansa.dev/v1alpha1/Federation': 'federations',
   }),
 );
 
-/** Throws a TypeError for a kind that `hansa cluster add` does not create. */
+/** Throws a TypeError for a kind that Hansa does not create. */
 export function manifestPath({ apiVersion, kind, metadata }: Manifest): string {
   const plural = plurals.get(`${apiVersion}/${kind}`);
   if (plural === undefined) throw new TypeError(`no path for ${apiVersion} ${kind}`);
