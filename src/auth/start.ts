@@ -43,6 +43,7 @@ export async function startAuth(
       ...reviews.routes,
     ],
     hostedNames: reviews.hostedNames,
+    connectCluster: credentials.connect,
     admit: clusters.admit,
     accompany: (...change) => both(clusters.accompany(...change), credentials.accompany(...change)),
     stop: async () => {

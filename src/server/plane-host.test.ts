@@ -53,7 +53,14 @@ suite('the bundles of a site', () => {
 
 suite('two planes', () => {
   const part = {} as never;
-  for (const name of ['bundles', 'jwtIssuer', 'webCertificate', 'peers', 'agents'] as const) {
+  for (const name of [
+    'bundles',
+    'jwtIssuer',
+    'connectCluster',
+    'webCertificate',
+    'peers',
+    'agents',
+  ] as const) {
     test(`cannot both provide ${name}, and both are stopped`, async () => {
       const stopped: string[] = [];
       const plane = (of: string): Plane => ({

@@ -3,6 +3,7 @@
 
 import type { Requester } from '../core/access/audit-draft.ts';
 import type { Kind } from '../api/kind.ts';
+import type { Cluster } from '../api/kinds/cluster.ts';
 import type { Resource } from '../api/object.ts';
 import type { Registry } from '../api/registry.ts';
 import { jsonEquals } from '../api/schema/json.ts';
@@ -15,6 +16,8 @@ import type {
   SiteBundles,
   WebCertificate,
 } from '../core/plane/plane.ts';
+import { HansaError } from '../core/errors/error.ts';
+import type { KubeClient } from '../core/kube/kube-client.ts';
 import type { FederationRoute, PlaneRoute, WebRoute } from '../core/plane/route.ts';
 import type { Directories } from '../core/plane/route-access.ts';
 import type { AdminCall, PlaneRpc } from '../core/plane/stream.ts';
@@ -31,6 +34,7 @@ import type { ObjectDraft } from './resources/object-of.ts';
 const onlyOne = [
   'bundles',
   'jwtIssuer',
+  'connectCluster',
   'webCertificate',
   'hostedNames',
   'peers',
@@ -120,6 +124,17 @@ export class PlaneHost {
   /** From the plane that serves its keys. */
   get jwtIssuer(): string | undefined {
     return this.#running.find(({ running }) => running.jwtIssuer)?.running.jwtIssuer;
+  }
+
+  /** By the plane that keeps the credentials of clusters. */
+  connectCluster(cluster: Cluster): KubeClient {
+    for (const { running } of this.#running) {
+      if (running.connectCluster !== undefined) return running.connectCluster(cluster);
+    }
+    throw new HansaError(
+      'HANSA_UNAVAILABLE',
+      `Cannot connect to the cluster ${cluster.metadata.name}: no part of this site keeps credentials of clusters.`,
+    );
   }
 
   /** From the plane that answers to further host names. */

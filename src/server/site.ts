@@ -233,6 +233,7 @@ function startPlanes(
     dataDir: folder.path,
     advertiseURL: () => advertisedURL(store, advertise()),
     jwtIssuer: () => planes.jwtIssuer,
+    connectCluster: (cluster) => planes.connectCluster(cluster),
     enforcement: new EnforcementPoints(),
     agentSections: new AgentSections(),
     resources: <R extends Resource>(kind: Kind) =>

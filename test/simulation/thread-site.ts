@@ -177,6 +177,9 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     agentSections: new AgentSections(),
     advertiseURL: () => `https://${node}:8443`,
     jwtIssuer: () => undefined,
+    connectCluster: () => {
+      throw new Error('not simulated');
+    },
     resources,
   };
   await planes.start(

@@ -2,6 +2,7 @@
 // folder, does not import other planes, and shares data with them only through the store.
 
 import type { Kind } from '../../api/kind.ts';
+import type { Cluster } from '../../api/kinds/cluster.ts';
 import type { Resource } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Requester } from '../access/audit-draft.ts';
@@ -17,6 +18,7 @@ import type { HostedNames } from '../identity/tls/host-certificates.ts';
 import type { SiteCredentials } from '../identity/tls/site-credentials.ts';
 import type { TlsCredential } from '../identity/tls/options.ts';
 import type { Transport } from '../identity/tls/transport.ts';
+import type { KubeClient } from '../kube/kube-client.ts';
 import type { Log } from '../log/log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Controller, ControllerHost } from '../reconcile/controller.ts';
@@ -53,6 +55,8 @@ export interface PlaneContext {
   readonly advertiseURL: () => string;
   /** `RunningPlane.jwtIssuer` of the plane that provides it. */
   readonly jwtIssuer: () => string | undefined;
+  /** `RunningPlane.connectCluster` of the plane that provides it. Throws HANSA_UNAVAILABLE where no plane does. */
+  readonly connectCluster: (cluster: Cluster) => KubeClient;
   /** The registry of enforcement points. */
   readonly enforcement: EnforcementPoints;
   /** The registry of what agents get. */
@@ -102,6 +106,11 @@ export interface RunningPlane {
   readonly bundles?: SiteBundles;
   /** The `iss` of the site's JWT-SVIDs, where verifiers find the keys. Set by the one plane that serves them. */
   readonly jwtIssuer?: string | undefined;
+  /**
+   * The client of one version of a Cluster with `apiServer`, with the credential that its spec names. Makes it
+   * without I/O; the caller closes it. Set by the one plane that keeps these credentials.
+   */
+  readonly connectCluster?: (cluster: Cluster) => KubeClient;
   /** Set by the one plane that manages the web listener's certificate. */
   readonly webCertificate?: WebCertificate;
   /** Set by the one plane whose routes on the api listener depend on the host name. */

@@ -15,6 +15,8 @@ export interface ReflectorHooks {
   changed?(count: number): void;
   /** A list or a watch failed, or a watch ended. */
   failed?(reason: FailureReason): void;
+  /** The server accepted a list or a watch, or one failed: `isSynced` and `failure` may have changed. */
+  statusChanged?(): void;
 }
 
 export interface ReflectorOptions<T extends KubeObject, I extends string> {

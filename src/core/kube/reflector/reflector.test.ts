@@ -367,6 +367,21 @@ suite('a reflector', () => {
     assert.equal(reflector.status().failure?.reason, 'unreachable');
     assert.equal(reflector.status().objects, 3);
   });
+
+  test('reports when its server fails and when it is well again', async () => {
+    const server = serverWith('a');
+    const seen: (string | undefined)[] = [];
+    const { clock, reflector } = reflect(server, {
+      hooks: { statusChanged: () => void seen.push(reflector.status().failure?.reason) },
+    });
+    await clock.advance(0);
+    server.faults.push('500');
+    server.reset();
+    await clock.advance(60_000);
+    assert.deepEqual(seen.slice(0, 2), [undefined, 'unreachable']);
+    assert.ok(seen.includes('server'));
+    assert.equal(seen.at(-1), undefined);
+  });
 });
 
 suite('sources of a reflector', () => {

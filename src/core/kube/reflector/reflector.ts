@@ -209,6 +209,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
       },
       watchBegins: () => {
         this.#failure = undefined;
+        hooks?.statusChanged?.();
       },
       listed: (changes, isRestart) => {
         this.#lists++;
@@ -219,6 +220,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
         hooks?.changed?.(changes.length);
         for (const change of changes) this.#notify(change, stopped);
         if (stopped.aborted) return;
+        hooks?.statusChanged?.();
         for (const done of this.#waiters) done();
         this.#waiters.clear();
       },
@@ -234,6 +236,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
         hooks?.failed?.(failure.reason);
         const isNormal = normalReasons.has(failure.reason);
         if (!isNormal) this.#failure = { ...failure, atMs: clock.now() };
+        hooks?.statusChanged?.();
         const fields = { reason: failure.reason, why: failure.message, delayMs, failures };
         if (isNormal || failures > 1) this.#log.debug('a list or watch ended', fields);
         else this.#log.warn('cannot follow a collection; will retry', fields);
