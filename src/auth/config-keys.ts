@@ -23,6 +23,13 @@ export const authKeys = {
     withoutIt: 'Clusters cannot name files',
     parse: parsePath,
   }),
+  'auth.inClusterDir': configKey({
+    placeholder: 'FOLDER',
+    meaning:
+      'The folder of the credential that Kubernetes mounts into the Pod of the site, for Clusters with credential.inCluster.',
+    default: '/var/run/secrets/kubernetes.io/serviceaccount',
+    parse: parsePath,
+  }),
   'auth.audience': optionalConfigKey({
     placeholder: 'AUDIENCE',
     meaning:

@@ -27,7 +27,11 @@ export interface CredentialParts {
 
 export function credentialParts(context: PlaneContext, settings: AuthSettings): CredentialParts {
   const { clock } = context;
-  const credentials = new ClusterCredentials({ ...context, folder: settings.credentialsDir });
+  const credentials = new ClusterCredentials({
+    ...context,
+    folder: settings.credentialsDir,
+    inCluster: { folder: settings.inClusterDir, host: process.env['KUBERNETES_SERVICE_HOST'] },
+  });
   const { stored } = credentials;
   return {
     credentials,

@@ -8,6 +8,7 @@ export interface AuthSettings {
   readonly baseDomain: string;
   /** Absolute; undefined: Clusters cannot name files. */
   readonly credentialsDir: string | undefined;
+  readonly inClusterDir: string;
   /** Undefined: `hansa://TRUST-DOMAIN`. */
   readonly audience: string | undefined;
   readonly anonymous: boolean;
@@ -31,6 +32,7 @@ export const authSettings = definePlaneSettings({
   read: (values): AuthSettings => ({
     baseDomain: values['auth.baseDomain'],
     credentialsDir: values['auth.credentialsDir'],
+    inClusterDir: values['auth.inClusterDir'],
     audience: values['auth.audience'],
     anonymous: values['auth.anonymous'] === 'true',
     callerReviewsPerSecond: values['auth.callerReviewsPerSecond'],

@@ -2,7 +2,10 @@
 
 import { lookUpName } from '../core/identity/tls/look-up-name.ts';
 import type { Accompaniment, PlaneContext, RunningPlane } from '../core/plane/plane.ts';
+import { credentialsCollection } from '../core/kube/credentials/stored-credentials.ts';
+import type { Store } from '../core/store/store.ts';
 import { clusterParts } from './cluster-parts.ts';
+import { clustersCollection, type StoredClusters } from './clusters/cluster-directory.ts';
 import { credentialParts } from './credential-parts.ts';
 import { examineRoute } from './doctor/examine-route.ts';
 import { ClusterTokenReviewer } from './forward/reviewer.ts';
@@ -31,11 +34,21 @@ export async function startAuth(
     lookUp: lookUpName,
     credentialsOf: (cluster) => credentials.credentials.sourceOf(cluster),
   });
+  const directory = clusters.clusters;
+  // In every replica: the controller that renews credentials runs in one of them.
+  directory.onChange(() =>
+    credentials.credentials.retain((name) => directory.find(name) !== undefined),
+  );
+  const controllers = [
+    ...clusters.controllers,
+    ...credentials.controllers((name) => directory.find(name)?.client),
+  ];
   return {
-    controllers: [
-      ...clusters.controllers,
-      ...credentials.controllers((name) => clusters.clusters.find(name)?.client),
-    ],
+    controllers: [],
+    hostControllers: (host) =>
+      onFirstCluster(context.store, directory, () => {
+        for (const controller of controllers) host.start(controller);
+      }),
     routes: [
       authInfoRoute(context, settings),
       examination,
@@ -52,6 +65,24 @@ export async function startAuth(
       clusters.stop();
     },
   };
+}
+
+/** A site without Clusters holds no leases for them. Records of a restored store need the controllers too. */
+function onFirstCluster(
+  store: Pick<Store, 'list'>,
+  directory: Pick<StoredClusters, 'onChange'>,
+  start: () => void,
+): void {
+  const has = (collection: string): boolean => store.list(collection).entries.length > 0;
+  if (has(clustersCollection) || has(credentialsCollection)) {
+    start();
+    return;
+  }
+  const unhook = directory.onChange(() => {
+    if (!has(clustersCollection)) return;
+    unhook();
+    start();
+  });
 }
 
 function both(

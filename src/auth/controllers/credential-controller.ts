@@ -302,7 +302,6 @@ class CredentialController {
     this.#memories.delete(name);
     this.#hasty.delete(name);
     this.#results.forget({ cluster: name });
-    credentials.forget(name);
     const entry = credentials.stored.entry(name);
     if (entry === undefined) return;
     // Deleting a Cluster deletes the record in the same commit. This is for records of a restored store.

@@ -15,12 +15,9 @@ export interface ClusterCredentialsOptions extends Omit<SiteTokenParts, 'clock'>
   readonly clock: Clock;
   /** The setting auth.credentialsDir. */
   readonly folder: string | undefined;
-  /** Where Kubernetes mounts the credential of the Pod, and KUBERNETES_SERVICE_HOST. */
-  readonly inCluster?: { readonly folder: string; readonly host: string | undefined };
+  /** The setting auth.inClusterDir, and KUBERNETES_SERVICE_HOST. */
+  readonly inCluster: { readonly folder: string; readonly host: string | undefined };
 }
-
-/** Where Kubernetes mounts it in every Pod. */
-const inClusterFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 export class ClusterCredentials {
   readonly stored: StoredCredentials;
@@ -33,9 +30,7 @@ export class ClusterCredentials {
 
   constructor(options: ClusterCredentialsOptions) {
     const { store, sealer, clock, folder } = options;
-    const {
-      inCluster = { folder: inClusterFolder, host: process.env['KUBERNETES_SERVICE_HOST'] },
-    } = options;
+    const { inCluster } = options;
     this.stored = new StoredCredentials(store, sealer);
     this.#parts = {
       clock,
@@ -64,9 +59,9 @@ export class ClusterCredentials {
     return this.sourceOf(cluster).authorities();
   }
 
-  /** Drops what is kept about a deleted Cluster. */
-  forget(cluster: string): void {
-    this.#sources.delete(cluster);
+  /** Drops what is kept about clusters that are not registered. Every replica calls it after a change. */
+  retain(isRegistered: (cluster: string) => boolean): void {
+    for (const name of this.#sources.keys()) if (!isRegistered(name)) this.#sources.delete(name);
   }
 
   /** Calls `listener` with the name of a cluster whose API server rejects its credential. Returns how to stop. */

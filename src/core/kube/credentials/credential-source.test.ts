@@ -150,7 +150,7 @@ suite('a token in a file that the site renews', () => {
     source.refused(first);
     assert.equal(tokenIn(await source.current()), inFile);
     // A new process does not know of the rejection, but the renewal expires.
-    credentials.forget('app1');
+    credentials.retain(() => false);
     const again = credentials.sourceOf(cluster);
     assert.equal(tokenIn(await again.current()), renewed);
     await clock.advance(2 * hour);
@@ -177,7 +177,7 @@ suite('a token in a file that the site renews', () => {
       { apiServer: 'https://evil.example', credential: { tokenFile: 'app1/token', renew: {} } },
       { credential: { tokenFile: 'app2/token', renew: {} } },
     ]) {
-      credentials.forget('app1');
+      credentials.retain(() => false);
       const source = credentials.sourceOf(clusterOf(spec, 2));
       assert.equal(tokenIn(await source.current()), inFile);
     }
@@ -308,7 +308,7 @@ suite('the credential of the Pod', () => {
     const credentials = await inPod(t);
     for (const apiServer of ['https://kubernetes.default.svc', 'https://10.0.0.1:443']) {
       const cluster = clusterOf({ apiServer, credential: { inCluster: true } });
-      credentials.forget('app1');
+      credentials.retain(() => false);
       assert.equal(tokenIn(await credentials.sourceOf(cluster).current()), 'pod-token');
     }
     assert.match((await credentials.caOf(inside)) ?? '', /BEGIN CERTIFICATE/);
