@@ -1,17 +1,12 @@
 // Reads Clusters from a site, for commands.
 
 import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
-import { HansaError, hasCode } from '../../core/errors/error.ts';
-import type { SiteClient } from '../../core/plane/site-client.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { findObject, type SiteClient } from '../../core/plane/site-client.ts';
 
 /** Undefined where the site has no such Cluster. */
-export async function clusterNamed(client: SiteClient, name: string): Promise<Cluster | undefined> {
-  try {
-    return (await client.get(clusterKind, name)) as unknown as Cluster;
-  } catch (error) {
-    if (hasCode(error, 'HANSA_NOT_FOUND')) return undefined;
-    throw error;
-  }
+export function clusterNamed(client: SiteClient, name: string): Promise<Cluster | undefined> {
+  return findObject<Cluster>(client, clusterKind, name);
 }
 
 /** Throws HANSA_NOT_FOUND with the command that lists the clusters. */

@@ -11,25 +11,29 @@ import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { type LoadedKubeconfig, loadKubeconfig } from '../../core/kube/load-kubeconfig.ts';
 import { defaultAccountName, type Manifest, ownerOf } from '../../core/kube/manifests/manifest.ts';
 import { applyManifests, tryManifests } from '../../core/kube/manifests/apply-manifests.ts';
-import { manifestName } from '../../core/kube/manifests/manifest-path.ts';
+import { manifestLines, yamlDocuments } from '../../core/kube/manifests/describe-manifests.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import type { Finding } from '../../core/plane/doctor.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import { type AuthInfo, authInfo } from '../client/auth-info.ts';
-import { clusterObject, type Registration, serverOf } from '../client/cluster-object.ts';
+import {
+  clusterObject,
+  type Registration,
+  serverOf,
+} from '../../core/kube/registration/cluster-object.ts';
 import { clusterNamed } from '../client/clusters.ts';
 import {
   type Account,
   accountPath,
+  accountsOf,
   publishedIssuer,
   requestToken,
-} from '../client/prepare-cluster.ts';
-import { type SetCredential, setCredential } from '../client/set-credential.ts';
+} from '../../core/kube/registration/account-token.ts';
+import { type SetCredential, setCredential } from '../../core/kube/registration/set-credential.ts';
 import { examineOrSay } from '../doctor/cluster.ts';
 import { accessManifests } from '../manifests/access-manifests.ts';
 import { defaultNamespace, namespaceOf } from '../manifests/manifest.ts';
 import { caConfigMap, caConfigMapPath, planPublication } from '../manifests/published-ca.ts';
-import { yamlDocuments } from './cluster-manifests.ts';
 
 export interface AddOptions {
   readonly kubeconfig?: string;
@@ -77,10 +81,7 @@ async function add(addition: Addition): Promise<void> {
   const info = await authInfo(client);
   const known = await clusterNamed(client, name);
   refuseOther(known, loaded);
-  const account: Account = {
-    namespace: options.namespace ?? namespaceOf(info.baseDomain) ?? defaultNamespace,
-    name: defaultAccountName,
-  };
+  const account = await chosenAccount(addition, info);
   await refuseAccountOfOther(addition, info, account);
   const published = await publishedIssuer(kube);
   const registration: Registration = {
@@ -146,6 +147,16 @@ function refuseOther(known: Cluster | undefined, { endpoint }: LoadedKubeconfig)
   }
 }
 
+/** One that `hansa cluster join` created is used again: the site has one credential for a cluster. */
+async function chosenAccount({ kube, options }: Addition, info: AuthInfo): Promise<Account> {
+  const { namespace } = options;
+  if (namespace !== undefined) return { namespace, name: defaultAccountName };
+  const [own] = await accountsOf(kube, info.trustDomain);
+  return (
+    own ?? { namespace: namespaceOf(info.baseDomain) ?? defaultNamespace, name: defaultAccountName }
+  );
+}
+
 /** Two sites with one ServiceAccount could not be told apart in the cluster, or be removed one by one. */
 async function refuseAccountOfOther(
   { kube, name }: Addition,
@@ -194,14 +205,6 @@ function jsonOf(body: Buffer): unknown {
   }
 }
 
-interface Rule {
-  readonly apiGroups?: readonly string[];
-  readonly resources?: readonly string[];
-  readonly resourceNames?: readonly string[];
-  readonly nonResourceURLs?: readonly string[];
-  readonly verbs: readonly string[];
-}
-
 function planLines(
   { loaded, name, options }: Addition,
   manifests: readonly Manifest[],
@@ -211,23 +214,11 @@ function planLines(
   const { context, endpoint } = loaded;
   return [
     `In the cluster ${serverOf(endpoint)} (context ${context.name}), this creates or updates:`,
-    ...manifests.flatMap((manifest) => [
-      `  ${manifestName(manifest)}`,
-      ...((manifest['rules'] as readonly Rule[] | undefined) ?? []).map(
-        (rule) => `    may ${ruleText(rule)}`,
-      ),
-    ]),
+    ...manifestLines(manifests),
     'At the site, this creates or updates:',
     `  Cluster ${name}${options.local === true ? ', the local one' : ''}, mode ${options.mode ?? known?.spec.validation?.mode ?? 'hybrid'}`,
     `  its credential: a token of ServiceAccount ${namespace}/${accountName}, valid for 7 days, which the site renews`,
   ];
-}
-
-function ruleText({ apiGroups, resources, resourceNames, nonResourceURLs, verbs }: Rule): string {
-  const groups = (apiGroups ?? []).filter((group) => group !== '');
-  const things = nonResourceURLs ?? (resources ?? []).map((each) => [each, ...groups].join('.'));
-  const which = resourceNames === undefined ? '' : `, only ${resourceNames.join(', ')}`;
-  return `${verbs.join(', ')} ${things.join(', ')}${which}`;
 }
 
 async function stored(

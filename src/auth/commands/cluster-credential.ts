@@ -11,7 +11,7 @@ import {
   type NewCredential,
   type SetCredential,
   setCredential,
-} from '../client/set-credential.ts';
+} from '../../core/kube/registration/set-credential.ts';
 import { readToken } from './read-secret.ts';
 
 interface SetOptions {

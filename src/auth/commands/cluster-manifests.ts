@@ -10,6 +10,7 @@ import { siteKind } from '../../api/kinds/site.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { manifestText } from '../../core/kube/manifests/describe-manifests.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import { authInfo } from '../client/auth-info.ts';
@@ -68,7 +69,7 @@ Examples:
           trustDomain,
           ca,
         });
-        kit.print(textOf(kit, manifests, options.output));
+        kit.print(manifestText(kit, manifests, options.output));
       }),
     );
 }
@@ -166,7 +167,7 @@ Examples:
         const parts = { configuration: [configuration], access };
         const chosen =
           options.part === undefined ? [configuration, ...access] : parts[options.part];
-        kit.print(textOf(kit, chosen, options.output));
+        kit.print(manifestText(kit, chosen, options.output));
       }),
     );
 }
@@ -200,16 +201,4 @@ function readPem(kit: CommandKit, file: string): string {
   }
   if (/-----BEGIN CERTIFICATE-----/.test(text) && !text.includes('PRIVATE KEY')) return text;
   throw usageError(`${file} must contain certificates in PEM, and no private key.`);
-}
-
-/** YAML documents by default; one List in the formats that have no documents, as kubectl has it. */
-function textOf(kit: CommandKit, objects: readonly unknown[], output: OutputFormat): string {
-  const list = kit.renderValue({ apiVersion: 'v1', kind: 'List', items: objects }, output);
-  return list ?? yamlDocuments(kit, objects);
-}
-
-export function yamlDocuments(kit: CommandKit, objects: readonly unknown[]): string {
-  return objects
-    .map((object) => (kit.renderValue(object, { format: 'yaml' }) ?? '').trimEnd())
-    .join('\n---\n');
 }

@@ -4,6 +4,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion, type JsonObject, type Resource } from '../../api/object.ts';
+import { hasCode } from '../errors/error.ts';
 
 export interface RequestOptions {
   readonly method?: string;
@@ -85,6 +86,20 @@ export interface SiteClient {
     kind: Kind,
     options: Selection & { resourceVersion?: string; signal?: AbortSignal; table?: boolean },
   ): AsyncGenerator<WatchEvent<Resource | Table>, void>;
+}
+
+/** Undefined where the site has no such object. */
+export async function findObject<T>(
+  client: Pick<SiteClient, 'get'>,
+  kind: Kind,
+  name: string,
+): Promise<T | undefined> {
+  try {
+    return (await client.get(kind, name)) as T;
+  } catch (error) {
+    if (hasCode(error, 'HANSA_NOT_FOUND')) return undefined;
+    throw error;
+  }
 }
 
 /** The field manager of this program in server-side apply. */

@@ -1,9 +1,9 @@
-// The Cluster object that `hansa cluster add` registers, from a kubeconfig and the answers of the API server.
+// The Cluster object that a command registers, from a kubeconfig and the answers of the API server.
 // Pure.
 
-import type { Cluster } from '../../api/kinds/cluster.ts';
-import { apiVersion, type JsonObject } from '../../api/object.ts';
-import type { KubeEndpoint } from '../../core/kube/kube-client.ts';
+import type { Cluster } from '../../../api/kinds/cluster.ts';
+import { apiVersion, type JsonObject } from '../../../api/object.ts';
+import type { KubeEndpoint } from '../kube-client.ts';
 
 export interface Registration {
   readonly name: string;

@@ -1,12 +1,13 @@
-// What `hansa cluster add` asks the API server of the cluster for, with the credential of the user: its issuer,
-// and a token of the site's ServiceAccount.
+// What commands ask the API server of a cluster for, with the credential of the user: its issuer, the
+// ServiceAccount of the site, and a token of it.
 
-import { HansaError } from '../../core/errors/error.ts';
-import { isRecord } from '../../core/json/is-record.ts';
-import { claimsOf } from '../../core/kube/credentials/token-claims.ts';
-import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
-import { KubeStatusError } from '../../core/kube/kube-errors.ts';
-import { kubePath } from '../../core/kube/kube-path.ts';
+import { HansaError } from '../../errors/error.ts';
+import { isRecord } from '../../json/is-record.ts';
+import { claimsOf } from '../credentials/token-claims.ts';
+import type { KubeClient, KubeObject } from '../kube-client.ts';
+import { KubeStatusError } from '../kube-errors.ts';
+import { kubePath } from '../kube-path.ts';
+import { trustDomainLabel } from '../manifests/manifest.ts';
 
 export interface Account {
   readonly namespace: string;
@@ -15,6 +16,22 @@ export interface Account {
 
 export const accountPath = ({ namespace, name }: Account): string =>
   kubePath`/api/v1/namespaces/${namespace}/serviceaccounts/${name}`;
+
+/** The ServiceAccounts that a command created for this site. Empty where the user may not list them. */
+export async function accountsOf(
+  client: KubeClient,
+  trustDomain: string,
+): Promise<readonly Account[]> {
+  const labelSelector = `${trustDomainLabel}=${trustDomain}`;
+  try {
+    const found = await client.list('/api/v1/serviceaccounts', { labelSelector });
+    return found.map(({ metadata: { namespace = '', name } }) => ({ namespace, name }));
+  } catch (error) {
+    // A trust domain that cannot be a label, or a missing right.
+    if (error instanceof KubeStatusError) return [];
+    throw error;
+  }
+}
 
 export interface AccountToken {
   readonly token: string;

@@ -1,8 +1,10 @@
 // Calls the routes that store and delete the credential of a cluster.
 
-import { pathTo } from '../../core/plane/path-to.ts';
-import type { SiteClient } from '../../core/plane/site-client.ts';
-import { authPaths } from '../paths.ts';
+import { pathTo } from '../../plane/path-to.ts';
+import type { SiteClient } from '../../plane/site-client.ts';
+
+/** Where a site stores and deletes the credential of a cluster. */
+export const credentialPath = '/hansa/v1/clusters/{name}/credential';
 
 /** Never log or print it. */
 export type NewCredential = (
@@ -26,11 +28,11 @@ export async function setCredential(
   name: string,
   credential: NewCredential,
 ): Promise<SetCredential> {
-  const path = pathTo(authPaths.credential, { name });
+  const path = pathTo(credentialPath, { name });
   return (await client.request({ method: 'PUT', path, body: credential })).body as SetCredential;
 }
 
 /** Throws HANSA_NOT_FOUND where none is stored. */
 export async function deleteCredential(client: SiteClient, name: string): Promise<void> {
-  await client.request({ method: 'DELETE', path: pathTo(authPaths.credential, { name }) });
+  await client.request({ method: 'DELETE', path: pathTo(credentialPath, { name }) });
 }
