@@ -46,3 +46,5 @@ export const memberCondition = 'clusters.hansa.dev/Federated';
 /** The namespace for the Lease, the ServiceAccount, Secrets and global copies, where the setting names no other. */
 export const defaultNamespace = 'hansa-system';
 export const leaseName = 'hansa-leader';
+/** On a Cluster of the site: the ID of the member, where the Cluster has another name. */
+export const clusterIDLabel = 'clusters.hansa.dev/id';

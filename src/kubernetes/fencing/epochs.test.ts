@@ -58,6 +58,16 @@ describe('a Lease that a site sees', () => {
     assert.equal(await epochs().observe({ epoch: 7, floor: 6 }), undefined);
   });
 
+  test('needs no floor below an epoch that was given and never used: its election was lost', async () => {
+    const { epochs } = await setUp();
+    await epochs().observe({ epoch: 6, floor: 0 });
+    assert.equal(await epochs().next(6), 7);
+    assert.equal(await epochs().next(6), 8);
+    assert.equal(await epochs().observe({ epoch: 7, floor: 0 }), undefined);
+    assert.deepEqual([epochs().seen, epochs().highest], [7, 8]);
+    assert.equal(await epochs().next(7), 9);
+  });
+
   test('is forgotten with the member', async () => {
     const { store, epochs } = await setUp();
     await epochs().forget();

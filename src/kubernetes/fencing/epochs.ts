@@ -2,14 +2,14 @@
 // that it has seen, so that a deleted Lease or a restored etcd never repeats one.
 
 import type { KubeLeaseTableOptions } from '../../core/kube/lease/kube-lease-table.ts';
-import type { LeaseRecord } from '../../core/kube/lease/kube-lease.ts';
+import { epochIn, type LeaseRecord } from '../../core/kube/lease/kube-lease.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { Store } from '../../core/store/store.ts';
 import { epochAnnotation, epochFloorAnnotation } from '../names.ts';
 import type { ObjectMeta } from '../objects.ts';
 import { epochOf } from './fenced-writer.ts';
 
-/** One record for each member: the highest epoch, as decimal digits. */
+/** One record for each member: the highest epochs as decimal digits, first the one given, then the one seen. */
 export const epochCollection = 'kubernetes.epochs';
 
 export const epochKeys: KubeLeaseTableOptions['keys'] = {
@@ -38,17 +38,27 @@ export class MemberEpochs {
 
   /** The highest epoch that this site knows of. */
   get highest(): number {
-    const found = this.#store.get(epochCollection, this.#clusterID);
-    return found === undefined
-      ? 0
-      : epochOf({ annotations: { [epochAnnotation]: String(found.value) } });
+    const { given, seen } = this.#known();
+    return Math.max(given, seen);
+  }
+
+  /**
+   * The highest epoch that was in use, as the Lease said. One that was only given may belong to an election that
+   * was lost.
+   */
+  get seen(): number {
+    return this.#known().seen;
   }
 
   /** An epoch above all others. It is recorded when this resolves. O(copies). */
-  async next(seen: number): Promise<number> {
-    let highest = seen;
+  async next(leased: number): Promise<number> {
+    let highest = leased;
     for (const { metadata } of this.#copies()) highest = Math.max(highest, epochOf(metadata));
-    return this.#record((known) => Math.max(known, highest) + 1);
+    const { given } = await this.#record((known) => ({
+      given: Math.max(known.given, known.seen, highest) + 1,
+      seen: known.seen,
+    }));
+    return given;
   }
 
   /** Remembers what the Lease says. Resolves to the floor that the Lease must get, where it went back. */
@@ -56,9 +66,11 @@ export class MemberEpochs {
     epoch,
     floor,
   }: Pick<LeaseRecord, 'epoch' | 'floor'>): Promise<number | undefined> {
-    const { highest } = this;
-    if (epoch > highest) await this.#record((known) => Math.max(known, epoch));
-    return epoch < highest && floor < highest ? highest : undefined;
+    const { seen } = this;
+    if (epoch > seen) {
+      await this.#record((known) => ({ given: known.given, seen: Math.max(known.seen, epoch) }));
+    }
+    return epoch < seen && floor < seen ? seen : undefined;
   }
 
   /** The member has left for good. */
@@ -68,10 +80,17 @@ export class MemberEpochs {
     await this.#store.commit({ delete: [{ collection: epochCollection, name: this.#clusterID }] });
   }
 
-  async #record(choose: (known: number) => number): Promise<number> {
+  #known(): KnownEpochs {
+    const found = this.#store.get(epochCollection, this.#clusterID);
+    const [given = '', seen = ''] = String(found?.value ?? '').split(' ');
+    return { given: epochIn({ given }, 'given'), seen: epochIn({ seen }, 'seen') };
+  }
+
+  async #record(choose: (known: KnownEpochs) => KnownEpochs): Promise<KnownEpochs> {
     for (let attempt = 1; ; attempt++) {
       const found = this.#store.get(epochCollection, this.#clusterID);
-      const epoch = choose(this.highest);
+      const chosen = choose(this.#known());
+      const { given, seen } = chosen;
       try {
         await this.#store.commit({
           expect: [
@@ -81,14 +100,19 @@ export class MemberEpochs {
             {
               collection: epochCollection,
               name: this.#clusterID,
-              encode: () => Buffer.from(String(epoch)),
+              encode: () => Buffer.from(`${given} ${seen}`),
             },
           ],
         });
-        return epoch;
+        return chosen;
       } catch (error) {
         if (!hasCode(error, 'HANSA_CONFLICT') || attempt === attempts) throw error;
       }
     }
   }
+}
+
+interface KnownEpochs {
+  readonly given: number;
+  readonly seen: number;
 }

@@ -10,8 +10,8 @@ export type MemberSettings = NonNullable<Federation['spec']['members']>[number];
 
 /**
  * `Connecting`: not read yet. `Ready`: all collections are read and followed. `Unreachable`: they were, or
- * never could be; what was read stays. `Refused`: it is not the cluster that `Federation` means, or its
- * credential has too few rights.
+ * never could be, also where the credential was rejected or has too few rights; what was read stays.
+ * `Refused`: it is not the cluster that `Federation` means; nothing of it is read.
  */
 export interface MemberState {
   readonly state: 'Connecting' | 'Ready' | 'Unreachable' | 'Refused';
@@ -22,10 +22,22 @@ export interface MemberState {
   readonly message: string;
 }
 
+/** The process that writes into a member, as the Lease there says. */
+export interface MemberLeader {
+  /** TRUST-DOMAIN/HOST/PID/UUID; empty where nobody leads. */
+  readonly holder: string;
+  readonly epoch: number;
+}
+
+/** Per process: another replica of the site has its own view of each member. */
 export interface Member {
   readonly clusterID: string;
   readonly settings: MemberSettings;
   readonly state: MemberState;
+  /** Undefined until this process has seen the Lease. */
+  readonly leader: MemberLeader | undefined;
+  /** Whether all its objects were read. It stays so while it is unreachable, until it is refused. */
+  readonly isRead: boolean;
   readonly client: KubeClient;
   /** Member Services by the key of their federated Service (`federated`), and copies by `copies`. */
   readonly services: Reflector<Service, 'federated' | 'copies'>;
@@ -40,6 +52,6 @@ export interface Member {
 export interface Members {
   get(clusterID: string): Member | undefined;
   list(): readonly Member[];
-  /** Calls `listener` when a member comes, goes, or changes its settings or state. Returns how to stop. */
+  /** Calls `listener` when a member comes, goes, or changes its settings, state or leader. Returns how to stop. */
   onChange(listener: (clusterID: string) => void): () => void;
 }

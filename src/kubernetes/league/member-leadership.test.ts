@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { SeededRandom } from '../../core/clock/seeded-random.ts';
+import type { KubeLease } from '../../core/kube/lease/kube-lease.ts';
+import { silentLog } from '../../core/log/test-log.ts';
+import type { Term } from '../../core/reconcile/controller.ts';
+import { openStore } from '../../core/store/open.ts';
+import type { Store } from '../../core/store/store.ts';
+import type { ConnectedMember } from '../members/connected-member.ts';
+import { paths, type TestCluster } from '../members/test-cluster.ts';
+import { testLeague } from '../members/test-league.ts';
+import {
+  copyAnnotation,
+  epochAnnotation,
+  epochFloorAnnotation,
+  leaseName,
+  managedByLabel,
+  manager,
+} from '../names.ts';
+import { memberLeadership } from './member-leadership.ts';
+
+async function setUp() {
+  const league = testLeague(['app1']);
+  const { clock, members, clusters } = league;
+  const cluster = clusters.get('https://app1.example') as TestCluster;
+  const store = await openStore({ driver: 'memory' }, { clock });
+  league.list('app1');
+  members.start();
+  await clock.advance(0);
+  const member = members.get('app1') as ConnectedMember;
+  const campaign = (holder: string, at: Store = store) => {
+    const terms: Term[] = [];
+    const stop = new AbortController();
+    const done = memberLeadership({
+      member,
+      store: at,
+      holder,
+      namespace: 'hansa-system',
+      leaseMs: 15_000,
+      clock,
+      random: new SeededRandom(holder),
+      log: silentLog,
+    }).campaign(leaseName, stop.signal, async (term) => {
+      terms.push(term);
+      await new Promise((resolve) => {
+        term.signal.addEventListener('abort', resolve, { once: true });
+        stop.signal.addEventListener('abort', resolve, { once: true });
+      });
+    });
+    return { terms, stop: () => stop.abort(), done };
+  };
+  const lease = (): KubeLease => cluster.find(paths.leases, leaseName) as KubeLease;
+  const annotate = (annotations: Readonly<Record<string, string>>): void =>
+    cluster.put(paths.leases, { ...lease(), metadata: { ...lease().metadata, annotations } });
+  return { ...league, cluster, store, member, campaign, lease, annotate };
+}
+
+const copy = (epoch: string) => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: {
+    name: 'web',
+    namespace: 'shop',
+    labels: { [managedByLabel]: manager },
+    annotations: { [copyAnnotation]: 'web', [epochAnnotation]: epoch },
+  },
+  spec: {},
+});
+
+describe('the leader of a member', () => {
+  test('is the holder of the Lease there, and the member knows it', async () => {
+    const { clock, campaign, lease, member } = await setUp();
+    const one = campaign('lubeck.example/h/1/u');
+    await clock.advance(1000);
+    assert.deepEqual(member.leader, { holder: 'lubeck.example/h/1/u', epoch: 1 });
+    assert.equal(lease().metadata.annotations?.[epochAnnotation], '1');
+    assert.equal(one.terms[0]?.epoch, 1);
+    const seenMs = member.leaseSeenMs as number;
+    await clock.advance(30_000);
+    assert.ok((member.leaseSeenMs as number) > seenMs, 'renewals are seen');
+    one.stop();
+    await clock.advance(1000);
+    await one.done;
+    assert.equal(member.leader?.holder, '');
+  });
+
+  test('begins above every copy and slice of ours in the member', async () => {
+    const { clock, cluster, campaign } = await setUp();
+    cluster.put(paths.services, copy('41'));
+    cluster.put(paths.slices, { ...copy('57'), kind: 'EndpointSlice', addressType: 'IPv4' });
+    await clock.advance(0);
+    const one = campaign('one');
+    await clock.advance(1000);
+    assert.equal(one.terms[0]?.epoch, 58);
+  });
+
+  test('does not believe epochs in objects of users', async () => {
+    const { clock, cluster, campaign } = await setUp();
+    const { metadata, ...rest } = copy('900');
+    const annotations = { [epochAnnotation]: '900' };
+    const users = { ...metadata, labels: { [managedByLabel]: 'somebody' }, annotations };
+    cluster.put(paths.services, { ...rest, metadata: users });
+    cluster.put(paths.slices, {
+      ...rest,
+      kind: 'EndpointSlice',
+      addressType: 'IPv4',
+      metadata: users,
+    });
+    await clock.advance(0);
+    const one = campaign('one');
+    await clock.advance(1000);
+    assert.equal(one.terms[0]?.epoch, 1);
+  });
+
+  test('takes a new epoch after the Lease went back in time', async () => {
+    const { clock, campaign, annotate, lease } = await setUp();
+    const one = campaign('one');
+    await clock.advance(1000);
+    annotate({ [epochAnnotation]: '20' });
+    await clock.advance(20_000);
+    const high = one.terms.at(-1)?.epoch as number;
+    assert.ok(high >= 20);
+    // etcd is restored: the Lease is back with an epoch that was used before.
+    annotate({ [epochAnnotation]: '3' });
+    await clock.advance(40_000);
+    assert.ok(Number(lease().metadata.annotations?.[epochFloorAnnotation]) >= high);
+    assert.ok((one.terms.at(-1)?.epoch as number) > high);
+    assert.ok(!one.terms.some(({ epoch }) => epoch === 3));
+  });
+
+  test('never repeats an epoch that is only in the member, not yet in the cache', async () => {
+    const { clock, cluster, campaign } = await setUp();
+    cluster.isSilent = true;
+    cluster.put(paths.slices, { ...copy('30'), kind: 'EndpointSlice', addressType: 'IPv4' });
+    const one = campaign('one');
+    await clock.advance(1000);
+    assert.equal(one.terms[0]?.epoch, 31);
+  });
+
+  test('with an epoch below that of a copy soon takes a higher one', async () => {
+    const { clock, cluster, campaign } = await setUp();
+    const one = campaign('one');
+    await clock.advance(1000);
+    // The Lease and the record of this site know nothing of the epoch of another site.
+    cluster.put(paths.services, copy('12'));
+    await clock.advance(30_000);
+    assert.ok((one.terms.at(-1)?.epoch as number) > 12);
+    assert.equal(one.terms.length, 2);
+  });
+
+  test('is one of several supervisors, each with its own store', async () => {
+    const { clock, campaign, member } = await setUp();
+    const other = await openStore({ driver: 'memory' }, { clock });
+    const [one, two] = [campaign('one'), campaign('two', other)];
+    await clock.advance(60_000);
+    assert.equal(one.terms.length + two.terms.length, 1);
+    const [winner, loser] = one.terms.length === 1 ? [one, two] : [two, one];
+    winner.stop();
+    await clock.advance(30_000);
+    assert.equal(loser.terms.length, 1);
+    assert.equal(loser.terms[0]?.epoch, 2);
+    assert.equal(member.leader?.epoch, 2);
+  });
+
+  test('is unknown while the member cannot be reached, and the member becomes unreachable', async () => {
+    const { clock, cluster, campaign, stateOf } = await setUp();
+    campaign('one');
+    await clock.advance(1000);
+    // The watches hear nothing, and do not end.
+    cluster.isSilent = true;
+    cluster.isAway = true;
+    await clock.advance(25_000);
+    assert.equal(stateOf('app1'), 'Unreachable Unreachable');
+  });
+});

@@ -1,0 +1,103 @@
+// The epochs of the objects that leaders wrote into a member.
+
+import { parseBoundedJson } from '../../core/json/strict-json.ts';
+import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { KubeStatusError, unreachable } from '../../core/kube/kube-errors.ts';
+import { listPageOf } from '../../core/kube/kube-objects.ts';
+import { epochOf } from '../fencing/fenced-writer.ts';
+import { recordIn } from '../members/field-values.ts';
+import { metaIn } from '../members/read-meta.ts';
+import type { Member } from '../members/member.ts';
+import { manager, managedByLabel } from '../names.ts';
+import type { ObjectMeta } from '../objects.ts';
+import { isCopy } from '../services/compile-copy.ts';
+
+type Objects = Pick<Member, 'services' | 'slices'>;
+
+/** The cached ones. */
+export function* writtenObjects({
+  services,
+  slices,
+}: Objects): Generator<{ readonly metadata: ObjectMeta }, void> {
+  for (const service of services.objects()) if (isCopy(service)) yield service;
+  for (const slice of slices.objects()) if (isOurs(slice)) yield slice;
+}
+
+const isOurs = ({ metadata }: { readonly metadata: ObjectMeta }): boolean =>
+  metadata.labels?.[managedByLabel] === manager;
+
+/** The highest epoch of the cached objects, and of those that were cached before. */
+export class HighestWritten {
+  readonly #stops: readonly (() => void)[];
+  #highest = 0;
+
+  constructor(member: Objects) {
+    for (const object of writtenObjects(member)) this.#see(object);
+    this.#stops = [
+      member.services.onChange((change) => {
+        if (change.new !== undefined && isCopy(change.new)) this.#see(change.new);
+      }),
+      member.slices.onChange((change) => {
+        if (change.new !== undefined && isOurs(change.new)) this.#see(change.new);
+      }),
+    ];
+  }
+
+  get epoch(): number {
+    return this.#highest;
+  }
+
+  stop(): void {
+    for (const stop of this.#stops) stop();
+  }
+
+  #see({ metadata }: { readonly metadata: ObjectMeta }): void {
+    this.#highest = Math.max(this.#highest, epochOf(metadata));
+  }
+}
+
+const collections = ['/api/v1/services', '/apis/discovery.k8s.io/v1/endpointslices'] as const;
+/** Only metadata, which is a small part of a slice. */
+const accept = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json';
+const pageSize = 250;
+/** An endless list ends here. */
+const maxPages = 400;
+const maxPageBytes = 16 * 1024 * 1024;
+const maxPageValues = 500_000;
+
+/**
+ * The highest epoch in the member now, by consistent reads. Caches are behind after a partition, and the next
+ * leader must not repeat an epoch.
+ */
+export async function readHighestEpoch(client: Pick<KubeClient, 'request'>): Promise<number> {
+  const found = await Promise.all(collections.map((path) => highestIn(client, path)));
+  return Math.max(...found);
+}
+
+async function highestIn(client: Pick<KubeClient, 'request'>, path: string): Promise<number> {
+  let highest = 0;
+  let position: Readonly<Record<string, string>> = {};
+  for (let count = 1; count <= maxPages; count++) {
+    const response = await client.request({
+      method: 'GET',
+      path,
+      query: {
+        labelSelector: `${managedByLabel}=${manager}`,
+        limit: String(pageSize),
+        ...position,
+      },
+      headers: { accept },
+      maxBytes: maxPageBytes,
+    });
+    if (response.status !== 200) throw new KubeStatusError('member', `list ${path}`, response);
+    const page = listPageOf(parseBoundedJson(response.body, maxPageValues));
+    if (page === undefined) throw unreachable('member', 'protocol', `${path} is no list`);
+    for (const item of page.items) {
+      const metadata = metaIn(recordIn(item)['metadata']);
+      if (isOurs({ metadata })) highest = Math.max(highest, epochOf(metadata));
+    }
+    if (page.next === '') return highest;
+    position = { continue: page.next };
+  }
+  throw unreachable('member', 'protocol', `the list ${path} does not end`);
+}

@@ -1,0 +1,294 @@
+// One member with its client: follows what it says about itself, then its objects, and decides its state.
+
+import type { Clock, Timer } from '../../core/clock/clock.ts';
+import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { failureOf } from '../../core/kube/reflector/reflector-failure.ts';
+import type { Reflector } from '../../core/kube/reflector/reflector.ts';
+import { leaseName } from '../names.ts';
+import { type Finding, identityOf, identityProblem } from './identity.ts';
+import { badCertificate, type Followed, judgeMember } from './judge-member.ts';
+import {
+  type CollectionOptions,
+  identityCollections,
+  objectCollections,
+} from './member-collections.ts';
+import type { Member, MemberLeader, MemberSettings, MemberState } from './member.ts';
+import { listedMembers } from './read-federation.ts';
+
+export interface ConnectedMemberOptions
+  extends Pick<CollectionOptions, 'client' | 'clock' | 'random' | 'log'> {
+  readonly settings: MemberSettings;
+  readonly clusterSet: string;
+  readonly namespace: string;
+  /** How long something may fail before the member counts as unreachable. */
+  readonly unreachableAfterMs: number;
+  /** Called while the certificate of the API server does not fit its CA. */
+  readonly doubt?: (() => void) | undefined;
+  /** Called when the settings, the state or the leader changed. */
+  readonly changed: () => void;
+}
+
+/** A hostile cluster may send its objects one by one for ever. */
+const readWithinMs = 60_000;
+
+type AnyReflector = Pick<Reflector<never>, 'acquire' | 'status'>;
+
+/** Belongs to one connection: with another one, there is another object. */
+export class ConnectedMember implements Member {
+  readonly clusterID: string;
+  readonly client: KubeClient;
+  readonly services: Member['services'];
+  readonly slices: Member['slices'];
+  readonly nodes: Member['nodes'];
+  readonly namespaces: Member['namespaces'];
+  readonly nativeServices: Member['nativeServices'];
+  readonly #options: ConnectedMemberOptions;
+  readonly #clock: Clock;
+  readonly #identity: ReturnType<typeof identityCollections>;
+  readonly #objects: ReadonlyMap<string, AnyReflector>;
+  readonly #releaseIdentity: (() => void)[] = [];
+  /** Empty while its identity is unknown or wrong. */
+  #releaseObjects: (() => void)[] = [];
+  #settings: MemberSettings;
+  #state: MemberState;
+  #leader: MemberLeader | undefined;
+  #lease: { readonly mark: string; readonly seenMs: number } | undefined;
+  /** Of the Lease. */
+  #leaseFailure: Followed['failure'];
+  /** Monotonic and wall time of the first of the failures that last until now. */
+  #failing: { readonly sinceMs: number; readonly atMs: number } | undefined;
+  #timer: Timer | undefined;
+  #slow: Timer | undefined;
+  #isStopped = false;
+  #isRead = false;
+
+  constructor(options: ConnectedMemberOptions) {
+    const { settings, client, clock, namespace } = options;
+    this.#options = options;
+    this.#clock = clock;
+    this.#settings = settings;
+    this.clusterID = settings.clusterID;
+    this.client = client;
+    const collections = {
+      ...options,
+      cluster: this.clusterID,
+      statusChanged: () => this.#evaluate(),
+    };
+    this.#identity = identityCollections(collections);
+    this.#identity.claims.onChange(() => this.#evaluate());
+    this.#identity.federation.onChange(() => this.#evaluate());
+    const objects = objectCollections(collections, namespace);
+    this.services = objects.services;
+    this.slices = objects.slices;
+    this.nodes = objects.nodes;
+    this.namespaces = objects.namespaces;
+    this.nativeServices = objects.nativeServices;
+    this.#objects = new Map(Object.entries(objects));
+    this.#state = {
+      state: 'Connecting',
+      sinceMs: clock.now(),
+      reason: 'Connecting',
+      message: 'This site reads the objects of the cluster.',
+    };
+  }
+
+  start(): void {
+    this.#slow = this.#clock.timer(readWithinMs, () => {
+      if (this.#state.state !== 'Connecting') return;
+      const message = `The cluster was not read within ${readWithinMs / 1000} seconds. Check its API server and the network.`;
+      this.#enter('Unreachable', { reason: 'Slow', message }, this.#state.sinceMs);
+    });
+    for (const reflector of Object.values(this.#identity)) {
+      this.#releaseIdentity.push(reflector.acquire());
+    }
+  }
+
+  /** Instead of `start`, where it cannot be connected at all. */
+  giveUp(state: 'Refused' | 'Unreachable', why: Finding): void {
+    this.#enter(state, why, this.#clock.now());
+  }
+
+  /** Ends its reflectors and connections. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+    this.#slow?.cancel();
+    this.#release();
+    for (const release of this.#releaseIdentity) release();
+    this.client.close();
+  }
+
+  get settings(): MemberSettings {
+    return this.#settings;
+  }
+
+  get state(): MemberState {
+    return this.#state;
+  }
+
+  get leader(): MemberLeader | undefined {
+    return this.#leader;
+  }
+
+  get isRead(): boolean {
+    return this.#isRead;
+  }
+
+  get reflectors(): ReadonlyMap<string, AnyReflector> {
+    return this.#objects;
+  }
+
+  /** Settings that need no other connection. */
+  change(settings: MemberSettings): void {
+    this.#settings = settings;
+    this.#options.changed();
+  }
+
+  /** When this process last saw a new renewal of the Lease. Wall time. */
+  get leaseSeenMs(): number | undefined {
+    return this.#lease?.seenMs;
+  }
+
+  /** What the Lease says. `mark` changes with each renewal. */
+  sawLease(leader: MemberLeader, mark: string): void {
+    if (this.#isStopped) return;
+    this.#leaseFailure = undefined;
+    if (this.#lease?.mark !== mark) this.#lease = { mark, seenMs: this.#clock.now() };
+    const { holder, epoch } = this.#leader ?? {};
+    this.#leader = leader;
+    if (holder !== leader.holder || epoch !== leader.epoch) this.#options.changed();
+    this.#evaluate();
+  }
+
+  /** The Lease could not be read or written, so that the cluster is out of reach, even where watches are only silent. */
+  missedLease(error: unknown): void {
+    this.#leaseFailure = failureOf(error);
+    this.#evaluate();
+  }
+
+  #evaluate(): void {
+    if (this.#isStopped) return;
+    const problem = this.#identityProblem();
+    if (problem !== undefined) {
+      this.#failing = undefined;
+      this.#leaseFailure = undefined;
+      this.#isRead = false;
+      // Listeners stop to work on it before its objects are forgotten.
+      this.#enter('Refused', problem, this.#clock.now());
+      this.#release();
+      return;
+    }
+    if (this.#isIdentified()) this.#follow();
+    this.#judge();
+  }
+
+  /** Its `Federation` is read where there is one, and where the credential has the right to. */
+  #isIdentified(): boolean {
+    const { claims, federation } = this.#identity;
+    const why = federation.status().failure?.reason;
+    const isOut = why === 'not-found' || why === 'forbidden';
+    return claims.isSynced && (federation.isSynced || isOut);
+  }
+
+  /** Undefined while it is not known. */
+  #identityProblem(): Finding | undefined {
+    const { claims, federation } = this.#identity;
+    if (!claims.isSynced) return undefined;
+    const { clusterSet } = this.#options;
+    const [own] = federation.objects();
+    return identityProblem(
+      { clusterID: this.clusterID, clusterSet },
+      identityOf(claims.objects()),
+      own === undefined ? undefined : listedMembers(own).clusterSet,
+    );
+  }
+
+  #follow(): void {
+    if (this.#releaseObjects.length > 0) return;
+    for (const reflector of this.#objects.values()) this.#releaseObjects.push(reflector.acquire());
+  }
+
+  #release(): void {
+    this.#isRead = false;
+    const releases = this.#releaseObjects;
+    this.#releaseObjects = [];
+    for (const release of releases) release();
+  }
+
+  #judge(): void {
+    const { isWell, failing } = judgeMember(this.clusterID, this.#followed());
+    if (failing === undefined) {
+      this.#failing = undefined;
+      this.#timer?.cancel();
+      this.#timer = undefined;
+      if (!isWell) return;
+      this.#isRead = true;
+      const message = 'This site reads the objects of the cluster and follows their changes.';
+      this.#enter('Ready', { reason: 'Followed', message }, this.#clock.now());
+      return;
+    }
+    if (failing.reason === badCertificate) this.#options.doubt?.();
+    this.#failing ??= { sinceMs: this.#clock.monotonic(), atMs: this.#clock.now() };
+    const { unreachableAfterMs } = this.#options;
+    const leftMs = this.#failing.sinceMs + unreachableAfterMs - this.#clock.monotonic();
+    if (leftMs <= 0) this.#enter('Unreachable', failing, this.#failing.atMs);
+    else {
+      this.#timer ??= this.#clock.timer(leftMs, () => {
+        this.#timer = undefined;
+        this.#evaluate();
+      });
+    }
+  }
+
+  #followed(): readonly Followed[] {
+    const { claims, federation } = this.#identity;
+    const own = followedBy('clusterclaims', claims, claims.isSynced);
+    const set = followedBy('federations', federation, true);
+    const optional = set.failure?.reason === 'forbidden' ? [] : [set];
+    if (this.#releaseObjects.length === 0) return [own, ...optional, unread];
+    return [
+      own,
+      ...optional,
+      ...[...this.#objects].map(([name, reflector]) =>
+        followedBy(name.toLowerCase(), reflector, reflector === this.nativeServices),
+      ),
+      ...(this.#leaseFailure === undefined
+        ? []
+        : [
+            {
+              what: `leases (${leaseName})`,
+              isSynced: true,
+              failure: this.#leaseFailure,
+              mayBeMissing: false,
+            },
+          ]),
+    ];
+  }
+
+  #enter(state: MemberState['state'], { reason, message }: Finding, sinceMs: number): void {
+    const old = this.#state;
+    // Messages of one reason differ with each attempt, and mean the same.
+    const isSame = old.state === state && old.reason === reason;
+    if (isSame && (state === 'Unreachable' || old.message === message)) return;
+    this.#state = {
+      state,
+      sinceMs: old.state === state ? old.sinceMs : sinceMs,
+      reason,
+      message,
+    };
+    this.#options.changed();
+  }
+}
+
+/** Its objects are not read before its identity is known. */
+const unread: Followed = {
+  what: 'objects',
+  isSynced: false,
+  failure: undefined,
+  mayBeMissing: false,
+};
+
+function followedBy(what: string, reflector: AnyReflector, mayBeMissing: boolean): Followed {
+  const { isSynced, failure } = reflector.status();
+  return { what, isSynced, failure, mayBeMissing };
+}

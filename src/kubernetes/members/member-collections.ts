@@ -1,0 +1,130 @@
+// The reflectors of one member. They run only while they are acquired.
+
+import { clusterClaimKind } from '../../api/kinds/cluster-claim.ts';
+import { clustersGroup, federationKind } from '../../api/kinds/federation.ts';
+import { type NativeService, nativeServiceKind } from '../../api/kinds/native-service.ts';
+import { version } from '../../api/object.ts';
+import type { Clock, Random } from '../../core/clock/clock.ts';
+import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
+import { Reflector } from '../../core/kube/reflector/reflector.ts';
+import type { Log } from '../../core/log/log.ts';
+import { serviceNameLabel } from '../names.ts';
+import type { EndpointSlice, Namespace, Node, ObjectMeta, Service } from '../objects.ts';
+import { isCopy } from '../services/compile-copy.ts';
+import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
+import { type ReflectedClaim, readClaim } from './identity.ts';
+import { federationName, type ReflectedFederation } from './read-federation.ts';
+import {
+  readEndpointSlice,
+  readNamespace,
+  readNativeService,
+  readNode,
+  readService,
+} from './read-objects.ts';
+
+export interface CollectionOptions {
+  readonly client: KubeClient;
+  /** The name of the cluster, for messages. */
+  readonly cluster: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  /** Called when a reflector synced, failed or recovered. */
+  readonly statusChanged: () => void;
+}
+
+const pathOf = (plural: string): string => `/apis/${clustersGroup}/${version}/${plural}`;
+
+const mebibyte = 1024 * 1024;
+
+/** Claims and `Federation` are few and small. */
+const fewObjects = { maxObjects: 1000, maxBytes: 8 * mebibyte, maxValues: 100_000 } as const;
+
+/**
+ * As a cluster sends them. A hostile member must not fill the memory of the site: these are room for 100,000
+ * endpoints, 20,000 Services and 5,000 nodes.
+ */
+const limits = {
+  services: { maxBytes: 64 * mebibyte, maxValues: 2_000_000 },
+  slices: { maxBytes: 128 * mebibyte, maxValues: 4_000_000 },
+  nodes: { maxBytes: 128 * mebibyte, maxValues: 4_000_000 },
+  namespaces: { maxBytes: 32 * mebibyte, maxValues: 1_000_000 },
+  nativeServices: { maxBytes: 16 * mebibyte, maxValues: 500_000 },
+} as const;
+
+/** What a cluster says about itself. */
+export function identityCollections(options: CollectionOptions) {
+  const common = commonOptions(options);
+  return {
+    claims: new Reflector<ReflectedClaim>({
+      ...common,
+      path: pathOf(clusterClaimKind.plural),
+      transform: readClaim,
+      limits: fewObjects,
+    }),
+    federation: new Reflector<ReflectedFederation>({
+      ...common,
+      path: pathOf(federationKind.plural),
+      fieldSelector: `metadata.name=${federationName}`,
+      limits: fewObjects,
+    }),
+  };
+}
+
+/** `namespace` is the one of global copies. */
+export function objectCollections(options: CollectionOptions, namespace: string) {
+  const common = commonOptions(options);
+  const federated = ({ metadata }: { readonly metadata: ObjectMeta }): readonly string[] => {
+    const ref = federatedRefOf(metadata, namespace);
+    return isRef(ref) ? [keyOfRef(ref)] : [];
+  };
+  return {
+    services: new Reflector<Service, 'federated' | 'copies'>({
+      ...common,
+      path: '/api/v1/services',
+      transform: readService,
+      limits: limits.services,
+      indexes: {
+        federated: (service) => (isCopy(service) ? [] : federated(service)),
+        copies: (service) => (isCopy(service) ? [keyOf(service.metadata)] : []),
+      },
+    }),
+    slices: new Reflector<EndpointSlice, 'service'>({
+      ...common,
+      path: '/apis/discovery.k8s.io/v1/endpointslices',
+      transform: readEndpointSlice,
+      limits: limits.slices,
+      indexes: {
+        service: ({ metadata }) => {
+          const name = metadata.labels?.[serviceNameLabel];
+          return name === undefined ? [] : [keyOf({ ...metadata, name })];
+        },
+      },
+    }),
+    nodes: new Reflector<Node>({
+      ...common,
+      path: '/api/v1/nodes',
+      transform: readNode,
+      limits: limits.nodes,
+    }),
+    namespaces: new Reflector<Namespace>({
+      ...common,
+      path: '/api/v1/namespaces',
+      transform: readNamespace,
+      limits: limits.namespaces,
+    }),
+    nativeServices: new Reflector<NativeService & KubeObject, 'federated'>({
+      ...common,
+      path: pathOf(nativeServiceKind.plural),
+      transform: readNativeService,
+      limits: limits.nativeServices,
+      indexes: { federated },
+    }),
+  };
+}
+
+const keyOf = ({ namespace = '', name }: ObjectMeta): string => `${namespace}/${name}`;
+
+function commonOptions({ client, cluster, clock, random, log, statusChanged }: CollectionOptions) {
+  return { client, cluster, clock, random, log, hooks: { statusChanged } };
+}

@@ -1,0 +1,86 @@
+// Reads the members that `Federation` of the home cluster lists. Pure.
+
+import type { Federation } from '../../api/kinds/federation.ts';
+import { isRecord } from '../../core/json/is-record.ts';
+import type { KubeObject } from '../../core/kube/kube-client.ts';
+import { compact, flagIn, itemsIn, oneOf, recordIn, textIn } from './field-values.ts';
+import type { Finding } from './identity.ts';
+import type { MemberSettings } from './member.ts';
+
+export type ReflectedFederation = Federation & KubeObject;
+
+export const federationName = 'federation';
+const maxMembers = 250;
+const maxPrefixes = 64;
+const maxCaLength = 131_072;
+const label = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+
+export interface ListedMembers {
+  readonly clusterSet: string;
+  /** One for each ID. */
+  readonly members: readonly MemberSettings[];
+}
+
+/** Leaves out what the CRD would not have accepted. */
+export function listedMembers({ spec }: Pick<ReflectedFederation, 'spec'>): ListedMembers {
+  const { clusterSet, members } = recordIn(spec);
+  const byID = new Map<string, MemberSettings>();
+  for (const member of itemsIn(members, maxMembers, memberIn)) {
+    if (!byID.has(member.clusterID)) byID.set(member.clusterID, member);
+  }
+  return { clusterSet: textIn(clusterSet) ?? '', members: [...byID.values()] };
+}
+
+function memberIn(value: unknown): MemberSettings | undefined {
+  const from = recordIn(value);
+  const clusterID = textIn(from['clusterID']);
+  if (clusterID === undefined || !label.test(clusterID)) return undefined;
+  const { policy, graceSeconds } = recordIn(from['unreachable']);
+  const isGrace = Number.isInteger(graceSeconds) && (graceSeconds as number) >= 0;
+  return compact<MemberSettings>({
+    clusterID,
+    server: textIn(from['server'], 2048),
+    secret: textIn(from['secret'], 253),
+    caBundle: textIn(from['caBundle'], maxCaLength),
+    tlsServerName: textIn(from['tlsServerName'], 253),
+    routable: flagIn(from['routable']) ?? false,
+    endpointPrefixes: itemsIn(from['endpointPrefixes'], maxPrefixes, (one) => textIn(one, 49)),
+    unreachable: isRecord(from['unreachable'])
+      ? {
+          policy: oneOf(policy, ['Keep', 'Drain', 'Remove']) ?? 'Keep',
+          graceSeconds: isGrace ? (graceSeconds as number) : 300,
+        }
+      : undefined,
+  });
+}
+
+/** Members that cannot be told apart by their server. Neither is used, because one of the entries is wrong. */
+export function sharedServers(members: readonly MemberSettings[]): ReadonlyMap<string, Finding> {
+  const byServer = new Map<string, string[]>();
+  for (const { clusterID, server } of members) {
+    const address = server === undefined ? undefined : serverAddress(server);
+    if (address === undefined) continue;
+    const known = byServer.get(address);
+    if (known === undefined) byServer.set(address, [clusterID]);
+    else known.push(clusterID);
+  }
+  const found = new Map<string, Finding>();
+  for (const [address, ids] of byServer) {
+    for (const clusterID of ids.length > 1 ? ids : []) {
+      const other = ids.find((id) => id !== clusterID) as string;
+      found.set(clusterID, {
+        reason: 'DuplicateServer',
+        message: `${other} has the same server in Federation, ${address}. Correct the server of one of them.`,
+      });
+    }
+  }
+  return found;
+}
+
+/** Two spellings of one URL are the same. Undefined for what is no https URL. */
+export function serverAddress(server: string): string | undefined {
+  if (!URL.canParse(server)) return undefined;
+  const url = new URL(server);
+  if (url.protocol !== 'https:' || url.username !== '' || url.password !== '') return undefined;
+  return `https://${url.host}${url.pathname.replace(/\/+$/, '')}`;
+}

@@ -1,0 +1,66 @@
+// Cuts the metadata of an object of a cluster down to what the plane uses. Pure.
+
+import { isRecord } from '../../core/json/is-record.ts';
+import {
+  copyAnnotation,
+  manager,
+  managedByLabel,
+  memberAnnotations,
+  originKey,
+  serviceNameLabel,
+} from '../names.ts';
+import type { ObjectMeta, OwnerReference } from '../objects.ts';
+import { compact, itemsIn, recordIn, textIn } from './field-values.ts';
+
+const labels: ReadonlySet<string> = new Set([managedByLabel, serviceNameLabel, originKey]);
+const annotations: ReadonlySet<string> = new Set([
+  ...memberAnnotations.global,
+  ...memberAnnotations.namespaced,
+  copyAnnotation,
+  originKey,
+]);
+const maxOwners = 16;
+
+/** Name, namespace and version were checked by the reflector. */
+export function metaIn(value: unknown): ObjectMeta {
+  const from = recordIn(value);
+  return compact<ObjectMeta>({
+    name: textIn(from['name']) ?? '',
+    namespace: textIn(from['namespace']),
+    uid: textIn(from['uid']),
+    resourceVersion: textIn(from['resourceVersion']),
+    creationTimestamp: textIn(from['creationTimestamp'], 64),
+    deletionTimestamp: textIn(from['deletionTimestamp'], 64),
+    labels: picked(from['labels'], (key) => labels.has(key)),
+    annotations: picked(
+      from['annotations'],
+      (key) => annotations.has(key) || key.startsWith(`${manager}/`),
+    ),
+    ownerReferences: itemsIn(from['ownerReferences'], maxOwners, ownerIn),
+  });
+}
+
+function picked(
+  value: unknown,
+  isUsed: (key: string) => boolean,
+): Readonly<Record<string, string>> | undefined {
+  if (!isRecord(value)) return undefined;
+  let found: Record<string, string> | undefined;
+  for (const key of Object.keys(value)) {
+    const text = isUsed(key) ? textIn(value[key]) : undefined;
+    if (text === undefined) continue;
+    found ??= {};
+    found[key] = text;
+  }
+  return found;
+}
+
+function ownerIn(value: unknown): OwnerReference | undefined {
+  const from = recordIn(value);
+  const [apiVersion, kind, name, uid] = ['apiVersion', 'kind', 'name', 'uid'].map((key) =>
+    textIn(from[key]),
+  );
+  return apiVersion === undefined || kind === undefined || name === undefined || uid === undefined
+    ? undefined
+    : { apiVersion, kind, name, uid };
+}

@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import {
+  copyAnnotation,
+  epochAnnotation,
+  managedByLabel,
+  manager,
+  memberCondition,
+} from '../names.ts';
+import type { EndpointSlice, Node, Service } from '../objects.ts';
+import { memberOfNativeService, memberOfService } from '../services/member-service.ts';
+import { addressesOfNode } from '../services/member-service.ts';
+import { readClaim } from './identity.ts';
+import { listedMembers } from './read-federation.ts';
+import {
+  readEndpointSlice,
+  readNamespace,
+  readNativeService,
+  readNode,
+  readService,
+} from './read-objects.ts';
+
+const metadata = {
+  name: 'web',
+  namespace: 'shop',
+  uid: 'u',
+  resourceVersion: '7',
+  creationTimestamp: '2026-01-01T00:00:00Z',
+  labels: { app: 'web', [managedByLabel]: 'x' },
+  annotations: { 'svc.federated.hansa.dev': 'web', 'kubectl.kubernetes.io/last-applied': '{}' },
+  managedFields: [{ manager: 'kubectl' }],
+};
+
+const service = (over: object): Service =>
+  readService({ apiVersion: 'v1', kind: 'Service', metadata, ...over } as unknown as Service);
+
+describe('a cached Service', () => {
+  test('has the fields that the plane uses, and no others', () => {
+    const read = service({
+      spec: {
+        type: 'LoadBalancer',
+        clusterIP: '10.0.0.1',
+        clusterIPs: ['10.0.0.1'],
+        sessionAffinity: 'None',
+        ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 'web', nodePort: 30080 }],
+        selector: { app: 'web', tier: 'front' },
+        ipFamilies: ['IPv4'],
+      },
+      status: { loadBalancer: { ingress: [{ ip: '192.0.2.1', ipMode: 'VIP' }] } },
+    });
+    assert.deepEqual(read, {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: {
+        name: 'web',
+        namespace: 'shop',
+        uid: 'u',
+        resourceVersion: '7',
+        creationTimestamp: '2026-01-01T00:00:00Z',
+        labels: { [managedByLabel]: 'x' },
+        annotations: { 'svc.federated.hansa.dev': 'web' },
+      },
+      spec: {
+        type: 'LoadBalancer',
+        clusterIP: '10.0.0.1',
+        ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 'web', nodePort: 30080 }],
+        selector: { app: 'web' },
+        ipFamilies: ['IPv4'],
+      },
+      status: { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } },
+    });
+  });
+
+  test('of an ordinary user is only a name, with our condition until that is removed', () => {
+    const condition = {
+      type: memberCondition,
+      status: 'True',
+      reason: 'R',
+      message: 'M',
+      lastTransitionTime: 't',
+    };
+    const read = service({
+      metadata: { ...metadata, annotations: {} },
+      spec: { ports: [{ port: 80 }], selector: { app: 'web' } },
+      status: { conditions: [condition, { ...condition, type: 'Other' }] },
+    });
+    assert.deepEqual([read.spec, read.status], [{}, { conditions: [condition] }]);
+  });
+
+  test('that is a copy keeps its ports', () => {
+    const read = service({
+      metadata: {
+        ...metadata,
+        labels: { [managedByLabel]: manager },
+        annotations: { [copyAnnotation]: 'web', [epochAnnotation]: '3' },
+      },
+      spec: { ports: [{ port: 80 }] },
+    });
+    assert.deepEqual(read.spec.ports, [{ port: 80 }]);
+  });
+
+  test('loses ports and addresses that are none', () => {
+    const read = service({
+      spec: {
+        ports: [
+          { port: 0 },
+          { port: 70_000 },
+          { port: '80' },
+          { port: 80, protocol: 'QUIC' },
+          null,
+          { port: 81 },
+        ],
+        externalIPs: [7, null, '192.0.2.1', 'x'.repeat(5000)],
+      },
+    });
+    assert.deepEqual(read.spec, { ports: [{ port: 81 }], externalIPs: ['192.0.2.1'] });
+  });
+});
+
+test('a cached slice has addresses, conditions and ports, and nothing about nodes', () => {
+  const read = readEndpointSlice({
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata,
+    addressType: 'IPv4',
+    endpoints: [
+      {
+        addresses: ['10.1.0.1'],
+        conditions: { ready: true, serving: true, terminating: false },
+        nodeName: 'n',
+        targetRef: { kind: 'Pod' },
+        zone: 'z',
+        hints: {},
+      },
+      { addresses: [] },
+      { conditions: { ready: true } },
+    ],
+    ports: [{ name: '', port: 8080, protocol: 'TCP' }, null],
+  } as unknown as EndpointSlice);
+  assert.deepEqual(read.endpoints, [
+    { addresses: ['10.1.0.1'], conditions: { ready: true, serving: true, terminating: false } },
+  ]);
+  assert.deepEqual(read.ports?.[0], { name: '', port: 8080, protocol: 'TCP' });
+});
+
+test('a cached node has its addresses and whether it is ready', () => {
+  const read = readNode({
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name: 'n', labels: { x: 'y' } },
+    status: {
+      addresses: [
+        { type: 'InternalIP', address: '10.0.0.1' },
+        { type: 'Hostname', address: 'n' },
+      ],
+      conditions: [
+        { type: 'Ready', status: 'True', message: 'm' },
+        { type: 'MemoryPressure', status: 'False' },
+      ],
+      images: [{}],
+    },
+  } as unknown as Node);
+  assert.deepEqual(read.status, {
+    addresses: [{ type: 'InternalIP', address: '10.0.0.1' }],
+    conditions: [{ type: 'Ready', status: 'True' }],
+  });
+});
+
+test('whatever a cluster sends, reading and compiling it does not throw (property)', () => {
+  const key = fc.constantFrom(
+    'spec',
+    'status',
+    'ports',
+    'endpoints',
+    'addresses',
+    'conditions',
+    'addressType',
+    'loadBalancer',
+    'ingress',
+    'externalIPs',
+    'selector',
+    'port',
+    'protocol',
+    'name',
+    'value',
+    'type',
+    'members',
+    'clusterID',
+    'networkInterfaces',
+    'externalIP',
+    'internalIP',
+    'unreachable',
+    '__proto__',
+    'annotations',
+    'labels',
+  );
+  const { value } = fc.letrec((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 5 },
+      fc.constantFrom<unknown>(
+        null,
+        true,
+        0,
+        -1,
+        1e308,
+        80,
+        '',
+        'TCP',
+        'IPv4',
+        '192.0.2.1',
+        'ready',
+      ),
+      fc.array(tie('value'), { maxLength: 3 }),
+      fc.dictionary(key, tie('value'), { maxKeys: 5 }),
+    ),
+  }));
+  fc.assert(
+    fc.property(fc.dictionary(key, value, { maxKeys: 8 }), (found) => {
+      const extra = { ...(found as object) };
+      const object = { apiVersion: 'v1', kind: 'X', metadata, ...extra } as never;
+      const ref = { scope: 'namespaced', namespace: 'shop', name: 'web' } as const;
+      memberOfService('a', ref, readService(object));
+      memberOfNativeService('a', ref, readNativeService(object));
+      addressesOfNode(readNode(object));
+      for (const { addresses } of readEndpointSlice(object).endpoints ?? []) {
+        for (const address of addresses) assert.equal(typeof address, 'string');
+      }
+      readNamespace(object);
+      readClaim(object);
+      listedMembers(object);
+    }),
+    { numRuns: 2000 },
+  );
+});
