@@ -38,6 +38,8 @@ export const epochAnnotation = 'clusters.hansa.dev/epoch';
 export const epochFloorAnnotation = 'clusters.hansa.dev/epoch-floor';
 /** On an object that the plane is about to delete: the term of the leader that deletes it. */
 export const deletingAnnotation = 'clusters.hansa.dev/deleting';
+/** On the slices of a copy: the slice or the member Service that the endpoints come from. */
+export const sourceAnnotation = 'clusters.hansa.dev/source';
 /** On a member Service: what happens to its endpoints while its cluster cannot be reached. */
 export const unreachableAnnotation = 'clusters.hansa.dev/unreachable';
 /** The condition in the status of member Services. */

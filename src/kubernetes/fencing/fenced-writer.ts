@@ -6,6 +6,8 @@ import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import { deletingAnnotation, epochAnnotation } from '../names.ts';
 import type { ObjectMeta } from '../objects.ts';
 
+export type WritingClient = Pick<KubeClient, 'create' | 'replace' | 'delete'>;
+
 export interface Written extends KubeObject {
   readonly metadata: ObjectMeta;
 }
@@ -18,10 +20,10 @@ export function epochOf({ annotations }: Pick<ObjectMeta, 'annotations'>): numbe
 }
 
 export class FencedWriter {
-  readonly #client: KubeClient;
+  readonly #client: WritingClient;
   readonly #epoch: number;
 
-  constructor(client: KubeClient, epoch: number) {
+  constructor(client: WritingClient, epoch: number) {
     this.#client = client;
     this.#epoch = epoch;
   }

@@ -1,7 +1,13 @@
 // The Service of a copy: of type ClusterIP, without a selector, so that only our slices are its endpoints.
 
 import { jsonEquals } from '../../api/schema/json.ts';
-import { copyAnnotation, epochAnnotation, manager, managedByLabel } from '../names.ts';
+import {
+  copyAnnotation,
+  deletingAnnotation,
+  epochAnnotation,
+  managedByLabel,
+  manager,
+} from '../names.ts';
 import type { Service } from '../objects.ts';
 import type { Plan } from './compile-plan.ts';
 
@@ -31,12 +37,28 @@ export function compileCopy({ ref, ports }: Plan): Service | undefined {
   };
 }
 
-/** Whether we wrote it. Only we can write epochs; a user can write everything else. */
+/**
+ * Whether we wrote it. Only we can write epochs; a user can write everything else. A copy whose label or
+ * annotation was removed by hand is still a copy.
+ */
 export function isCopy({ metadata }: Pick<Service, 'metadata'>): boolean {
+  const { labels, annotations } = metadata;
   return (
-    metadata.labels?.[managedByLabel] === manager &&
-    metadata.annotations?.[copyAnnotation] !== undefined &&
-    metadata.annotations[epochAnnotation] !== undefined
+    annotations?.[epochAnnotation] !== undefined &&
+    (labels?.[managedByLabel] === manager || annotations[copyAnnotation] !== undefined)
+  );
+}
+
+/**
+ * Whether we may delete it. A user's Service that was made from the manifest of a copy has the name of
+ * that copy in its annotation, and its own in its metadata.
+ */
+export function isDisposable(service: Pick<Service, 'metadata' | 'spec'>): boolean {
+  const { metadata } = service;
+  return (
+    isCopy(service) &&
+    !hasSelector(service) &&
+    metadata.annotations?.[copyAnnotation] === metadata.name
   );
 }
 
@@ -50,12 +72,29 @@ export function isSameCopy(wanted: Service, live: Service): boolean {
       ...(appProtocol !== undefined && { appProtocol }),
     }));
   return (
+    live.metadata.annotations?.[deletingAnnotation] === undefined &&
     (live.spec.type ?? 'ClusterIP') === 'ClusterIP' &&
     (live.spec.externalIPs ?? []).length === 0 &&
     live.metadata.labels?.[managedByLabel] === manager &&
     live.metadata.annotations?.[copyAnnotation] === wanted.metadata.annotations?.[copyAnnotation] &&
     jsonEquals(portsOf(live), portsOf(wanted))
   );
+}
+
+/** The live copy as it should be. Labels and annotations of users stay, for example those for ExternalDNS. */
+export function repairedCopy(wanted: Service, live: Service): Service {
+  const { [deletingAnnotation]: _, ...annotations } = live.metadata.annotations ?? {};
+  const { externalIPs: __, ...spec } = live.spec;
+  return {
+    ...wanted,
+    metadata: {
+      ...wanted.metadata,
+      labels: { ...live.metadata.labels, ...wanted.metadata.labels },
+      annotations: { ...annotations, ...wanted.metadata.annotations },
+    },
+    // Its addresses stay too. The API server drops what only the old type may have.
+    spec: { ...spec, ...wanted.spec },
+  };
 }
 
 /** A copy that got a selector: Kubernetes now adds endpoints to it that are not ours. */

@@ -21,6 +21,8 @@ export interface MemberInput {
   readonly isReady: boolean;
   /** One of its addresses that other members do not get, where there is one. */
   readonly refusedAddress?: string | undefined;
+  /** Something else that its users should know, where there is nothing worse. */
+  readonly problem?: Outcome | undefined;
 }
 
 export interface Participant {
@@ -136,7 +138,8 @@ function outcomeOf(
     return { status: 'False', reason: 'NoPorts', message: 'It has no ports. Add one.' };
   }
   if (conflicts.length > 0) return { status: 'True', reason: 'PortConflict', message: clash };
-  const { refusedAddress } = input;
+  const { refusedAddress, problem } = input;
+  if (problem !== undefined) return problem;
   if (refusedAddress !== undefined) {
     const message = `Addresses outside the endpointPrefixes of its cluster are left out, such as ${refusedAddress}. Add their range to Federation if they belong to the cluster.`;
     return { status: 'True', reason: 'AddressesLeftOut', message };

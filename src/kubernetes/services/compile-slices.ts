@@ -3,11 +3,18 @@
 
 import { createHash } from 'node:crypto';
 import { jsonEquals } from '../../api/schema/json.ts';
-import { manager, managedByLabel, originKey, serviceNameLabel } from '../names.ts';
+import {
+  deletingAnnotation,
+  manager,
+  managedByLabel,
+  originKey,
+  serviceNameLabel,
+  sourceAnnotation,
+} from '../names.ts';
 import type { Endpoint, EndpointPort, EndpointSlice, IPFamily, Service } from '../objects.ts';
 import type { Participant } from './compile-plan.ts';
-import { keyOfMember } from './member-service.ts';
 import { placeEndpoints } from './place-endpoints.ts';
+import { sourceID } from './slice-source.ts';
 import { familyOf, type UsableAddresses } from './usable-address.ts';
 
 /** The copy in the target cluster, which owns the slices. */
@@ -35,7 +42,8 @@ export function compilePodSlices(
     return found?.port === undefined ? [] : [portOf(agreed, found.port)];
   });
   const endpoints = (source.endpoints ?? []).map((endpoint) => ({ ...endpoint, addressType }));
-  return compile(copy, participant, `slice/${source.metadata.name}`, ports, endpoints, usable);
+  const id = sourceID(participant.service, source.metadata.name);
+  return compile(copy, participant, id, ports, endpoints, usable);
 }
 
 /** From the addresses of nodes, of a load balancer, of interfaces, or external IPs. */
@@ -52,7 +60,23 @@ export function compileAddressSlices(
     const addressType = familyOf(address);
     return addressType === undefined ? [] : [{ addresses: [address], addressType }];
   });
-  return compile(copy, participant, 'addresses', ports, endpoints, usable);
+  const id = sourceID(participant.service);
+  return compile(copy, participant, id, ports, endpoints, usable);
+}
+
+/**
+ * From a slice of the copy itself, where its origin has not been read since the start of the site. It stays
+ * as it was, apart from addresses that its origin may no longer have.
+ */
+export function compileHeldSlice(
+  live: EndpointSlice,
+  isDraining: boolean,
+  usable: UsableAddresses,
+): EndpointSlice {
+  const endpoints = (live.endpoints ?? [])
+    .filter(({ addresses: [address = ''] }) => usable.has(address))
+    .map((endpoint) => (isDraining ? endpointOf(endpoint, true) : endpoint));
+  return { ...live, endpoints };
 }
 
 /** Whether the slice in the cluster is as it should be, apart from its epoch and what the API server adds. */
@@ -64,6 +88,7 @@ export function isSameSlice(wanted: EndpointSlice, live: EndpointSlice): boolean
   ): boolean => Object.entries(all ?? {}).every(([key, value]) => found[key] === value);
   return (
     live.addressType === wanted.addressType &&
+    annotations[deletingAnnotation] === undefined &&
     hasAll(wanted.metadata.labels, labels) &&
     hasAll(wanted.metadata.annotations, annotations) &&
     jsonEquals(
@@ -103,29 +128,33 @@ function compile(
       kept
         .filter(({ addressType }) => addressType === family)
         .map((endpoint) => endpointOf(endpoint, isDraining)),
-    ).map(({ place, endpoints }): EndpointSlice => {
-      const path = `${keyOfMember(service)}/${source}/${family}/${place}`;
-      return {
+    ).map(
+      ({ place, endpoints }): EndpointSlice => ({
         apiVersion: 'discovery.k8s.io/v1',
         kind: 'EndpointSlice',
-        metadata: metadataOf(copy, service.clusterID, path),
+        metadata: metadataOf(copy, service.clusterID, source, `${family}/${place}`),
         addressType: family,
         endpoints,
         ports,
-      };
-    }),
+      }),
+    ),
   );
   return { slices, refusedAddress };
 }
 
-function metadataOf({ metadata }: Copy, origin: string, path: string): EndpointSlice['metadata'] {
+function metadataOf(
+  { metadata }: Copy,
+  origin: string,
+  source: string,
+  place: string,
+): EndpointSlice['metadata'] {
   const { name, namespace = '', uid = '' } = metadata;
-  const hash = createHash('sha256').update(path).digest('hex').slice(0, 20);
+  const hash = createHash('sha256').update(`${source}/${place}`).digest('hex').slice(0, 20);
   return {
     name: `${name}-${hash}`,
     namespace,
     labels: { [serviceNameLabel]: name, [managedByLabel]: manager, [originKey]: origin },
-    annotations: { [originKey]: origin },
+    annotations: { [originKey]: origin, [sourceAnnotation]: source },
     ownerReferences: [{ apiVersion: 'v1', kind: 'Service', name, uid }],
   };
 }
@@ -137,7 +166,7 @@ const portOf = (
 
 /** Node, pod, zone and hints mean nothing in another cluster. */
 function endpointOf(
-  { addresses, conditions = {}, hostname }: Found,
+  { addresses, conditions = {}, hostname }: Endpoint,
   isDraining: boolean,
 ): Endpoint {
   const { ready = true, terminating = false } = conditions;

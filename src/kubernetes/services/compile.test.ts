@@ -1,10 +1,30 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { copyAnnotation, epochAnnotation, managedByLabel, manager, originKey } from '../names.ts';
-import type { Endpoint, EndpointSlice } from '../objects.ts';
-import { compileCopy, hasSelector, isCopy, isSameCopy } from './compile-copy.ts';
+import {
+  copyAnnotation,
+  deletingAnnotation,
+  epochAnnotation,
+  managedByLabel,
+  manager,
+  originKey,
+  sourceAnnotation,
+} from '../names.ts';
+import type { Endpoint, EndpointSlice, Service } from '../objects.ts';
+import {
+  compileCopy,
+  hasSelector,
+  isCopy,
+  isDisposable,
+  isSameCopy,
+  repairedCopy,
+} from './compile-copy.ts';
 import { compilePlan, type MemberInput } from './compile-plan.ts';
-import { compileAddressSlices, compilePodSlices, isSameSlice } from './compile-slices.ts';
+import {
+  compileAddressSlices,
+  compileHeldSlice,
+  compilePodSlices,
+  isSameSlice,
+} from './compile-slices.ts';
 import { keyOfMember } from './member-service.ts';
 import { httpPort, memberService } from './test-member-services.ts';
 import { UsableAddresses } from './usable-address.ts';
@@ -118,6 +138,48 @@ describe('the copy', () => {
     assert.equal(hasSelector({ spec: { selector: { app: 'x' } } }), true);
   });
 
+  test('is one as long as its label or its annotation is left', () => {
+    const of = (labels: Record<string, string>, annotations: Record<string, string>) =>
+      isCopy({ metadata: { name: 'shop', labels, annotations } });
+    const [label, name, epoch] = [
+      { [managedByLabel]: manager },
+      { [copyAnnotation]: 'shop' },
+      { [epochAnnotation]: '3' },
+    ];
+    assert.ok(of(label, epoch) && of({}, { ...name, ...epoch }));
+    assert.ok(!of(label, name) && !of({}, epoch));
+  });
+
+  test('may be deleted only under its own name, and without a selector', () => {
+    const annotations = { ...copy.metadata.annotations, [epochAnnotation]: '3' };
+    const live = { ...copy, metadata: { ...copy.metadata, annotations } };
+    assert.equal(isDisposable(live), true);
+    const clone = { ...live, metadata: { ...live.metadata, name: 'mine' } };
+    assert.equal(isDisposable(clone), false);
+    assert.equal(isDisposable({ ...live, spec: { selector: { app: 'x' } } }), false);
+    assert.equal(isDisposable(copy), false);
+  });
+
+  test('keeps what users added when it is repaired, but no mark of a deletion', () => {
+    const annotations = { mine: 'yes', [deletingAnnotation]: '3', [epochAnnotation]: '3' };
+    const live: Service = {
+      ...copy,
+      metadata: { ...copy.metadata, labels: { also: 'mine' }, annotations },
+      spec: { type: 'NodePort', clusterIP: '10.96.0.9', externalIPs: ['192.0.2.1'] },
+    };
+    assert.equal(isSameCopy(copy, live), false);
+    const repaired = repairedCopy(copy, live);
+    assert.equal(isSameCopy(copy, repaired), true);
+    assert.equal(repaired.spec.clusterIP, '10.96.0.9');
+    assert.equal(repaired.spec.externalIPs, undefined);
+    assert.equal(repaired.metadata.labels?.['also'], 'mine');
+    assert.deepEqual(repaired.metadata.annotations, {
+      mine: 'yes',
+      [epochAnnotation]: '3',
+      [copyAnnotation]: 'shop',
+    });
+  });
+
   test('is repaired where somebody changed it', () => {
     const { metadata, spec } = copy;
     const edits = [
@@ -178,7 +240,10 @@ describe('the slices of a copy', () => {
       [managedByLabel]: manager,
       [originKey]: 'a',
     });
-    assert.deepEqual(slice?.metadata.annotations, { [originKey]: 'a' });
+    assert.deepEqual(slice?.metadata.annotations, {
+      [originKey]: 'a',
+      [sourceAnnotation]: 'a/Service/shop/shop/slice/shop-abc',
+    });
     assert.equal(slice?.metadata.ownerReferences?.[0]?.uid, 'copy-uid');
   });
 
@@ -236,6 +301,29 @@ describe('the slices of a copy', () => {
     assert.deepEqual(conditionsOf({}, { addresses, conditions }), conditions);
   });
 
+  test('in the own cluster of a member carry no address that the API server refuses', () => {
+    const endpoints = ['127.0.0.1', '169.254.1.1', '0.0.0.0', '240.0.0.1'].map((address) => ({
+      addresses: [address],
+    }));
+    const { slices } = compilePodSlices(copy, participantOf('a', 'a'), source(endpoints), usable);
+    assert.deepEqual(
+      slices.flatMap((slice) => (slice.endpoints ?? []).flatMap((each) => each.addresses)),
+      ['240.0.0.1'],
+    );
+  });
+
+  test('of a cluster that has not been read stay, without addresses that it may not have', () => {
+    const conditions = { ready: true, serving: true, terminating: false };
+    const live = source([
+      { addresses: ['10.1.0.1'], conditions },
+      { addresses: ['192.0.2.1'], conditions },
+    ]);
+    const held = compileHeldSlice(live, false, usable);
+    assert.deepEqual(held, { ...live, endpoints: [{ addresses: ['10.1.0.1'], conditions }] });
+    const [drained] = compileHeldSlice(live, true, usable).endpoints ?? [];
+    assert.deepEqual(drained?.conditions, { ready: false, serving: true, terminating: true });
+  });
+
   test('are made of addresses too, one for each family', () => {
     const service = memberService('a', days(1), {
       exposure: { by: 'nodes' },
@@ -284,6 +372,13 @@ describe('the slices of a copy', () => {
     const edits: EndpointSlice[] = [
       { ...slice, endpoints: [] },
       { ...slice, ports: [] },
+      {
+        ...slice,
+        metadata: {
+          ...metadata,
+          annotations: { ...metadata.annotations, [deletingAnnotation]: '1' },
+        },
+      },
       { ...slice, metadata: { ...metadata, labels: {} } },
       { ...slice, metadata: { ...metadata, ownerReferences: [] } },
     ];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { memberAnnotations } from '../names.ts';
-import { federatedRefOf, isRef, keyOfRef, refOfKey } from './federated-name.ts';
+import { federatedRefOf, isRef, keyOfCopy, keyOfRef, refOfKey } from './federated-name.ts';
 
 const read = (annotations: Record<string, string>, namespace = 'shop') =>
   federatedRefOf({ name: 'x', namespace, annotations }, 'hansa-system');
@@ -28,6 +28,15 @@ describe('the annotation of a federated Service', () => {
   test('may stand there in two spellings that agree', () => {
     const [one = '', two = ''] = memberAnnotations.global;
     assert.ok(isRef(read({ [one]: 'foo', [two]: 'foo' })));
+  });
+
+  test('of a namespaced one is a problem in the system namespace', () => {
+    const [namespaced = ''] = memberAnnotations.namespaced;
+    const [global = ''] = memberAnnotations.global;
+    const found = read({ [namespaced]: 'foo' }, 'hansa-system');
+    assert.ok(found && 'reason' in found);
+    assert.equal(found.reason, 'SystemNamespace');
+    assert.ok(isRef(read({ [global]: 'foo' }, 'hansa-system')));
   });
 
   test('is a problem where two contradict each other', () => {
@@ -68,4 +77,12 @@ test('the key of a federated Service tells global from namespaced ones, and lead
   }
   for (const key of ['', 'foo', '/foo', 'shop/', 'shop/A'])
     assert.equal(refOfKey(key, 'x'), undefined);
+});
+
+test('the key of a copy is that of its federated Service', () => {
+  for (const key of ['*/foo', 'shop/foo']) {
+    const ref = refOfKey(key, 'hansa-system');
+    assert.ok(ref);
+    assert.equal(keyOfCopy(ref.namespace, ref.name, 'hansa-system'), key);
+  }
 });

@@ -12,7 +12,7 @@ export interface FederatedRef {
 }
 
 export interface NameProblem {
-  readonly reason: 'ConflictingAnnotations' | 'IllegalName';
+  readonly reason: 'ConflictingAnnotations' | 'IllegalName' | 'SystemNamespace';
   readonly message: string;
 }
 
@@ -30,6 +30,11 @@ export function refOfKey(key: string, systemNamespace: string): FederatedRef | u
   return namespace === '*'
     ? { scope: 'global', namespace: systemNamespace, name }
     : { scope: 'namespaced', namespace, name };
+}
+
+/** The key of the federated Service whose copy has this namespace and name. */
+export function keyOfCopy(namespace: string, name: string, systemNamespace: string): string {
+  return `${namespace === systemNamespace ? '*' : namespace}/${name}`;
 }
 
 /** Names of Services, which are DNS labels of RFC 1035 in every version of Kubernetes. */
@@ -57,6 +62,10 @@ export function federatedRefOf(
   if (!serviceName.test(name)) {
     const message = `The annotation ${key} has the value ${JSON.stringify(excerpt(name))}, which cannot be the name of a Service. Use at most 63 lower-case letters, digits and hyphens, with a letter first.`;
     return { reason: 'IllegalName', message };
+  }
+  if (scope === 'namespaced' && namespace === systemNamespace) {
+    const message = `The namespace ${systemNamespace} holds the copies of global federated Services. Use another namespace, or an annotation for global ones.`;
+    return { reason: 'SystemNamespace', message };
   }
   return { scope, name, namespace: scope === 'global' ? systemNamespace : namespace };
 }

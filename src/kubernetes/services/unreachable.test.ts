@@ -35,7 +35,14 @@ describe('the endpoints of a member', () => {
       fate: 'use',
       nextMs: 60_000,
     });
-    assert.equal(fateOf(at('Connecting'), {}, 'Drain', 0).fate, 'drain');
+  });
+
+  test('are used until the first attempt to reach the member has failed, but not for ever', () => {
+    for (const policy of ['drain 10', 'remove']) {
+      const fate = { fate: 'use', nextMs: 300_000 };
+      assert.deepEqual(fateOf(at('Connecting'), {}, policy, 20_000), fate);
+      assert.equal(fateOf(at('Connecting'), {}, policy, 300_000).fate, 'remove');
+    }
   });
 
   test('follow the member where the annotation cannot be read', () => {

@@ -25,6 +25,13 @@ export function fateOf(
   // It is not who it should be: none of its endpoints can be trusted.
   if (state === 'Refused') return { fate: 'remove', nextMs: undefined };
   const { policy, graceSeconds } = wanted(settings, annotated);
+  // Not known to be away: after a start of the site, nothing is drained or removed before the first attempt.
+  if (state === 'Connecting') {
+    const endMs = sinceMs + Math.max(graceSeconds, defaultGraceSeconds) * 1000;
+    return nowMs >= endMs
+      ? { fate: 'remove', nextMs: undefined }
+      : { fate: 'use', nextMs: endMs };
+  }
   const endMs = sinceMs + graceSeconds * 1000;
   if (policy === 'remove' || nowMs >= endMs) return { fate: 'remove', nextMs: undefined };
   return { fate: policy === 'drain' ? 'drain' : 'use', nextMs: endMs };

@@ -1,0 +1,55 @@
+// What commands show of a federated Service: its members, its copies, and what is wrong with them.
+
+import type { Protocol } from '../objects.ts';
+
+export interface FederatedServiceView {
+  /** `keyOfRef`: NAMESPACE/NAME, or *\/NAME for a global one. */
+  readonly key: string;
+  readonly scope: 'global' | 'namespaced';
+  /** Of the copies. */
+  readonly namespace: string;
+  readonly name: string;
+  readonly ports: readonly {
+    readonly name: string;
+    readonly port: number;
+    readonly protocol: Protocol;
+  }[];
+  /** The oldest first, which decides about ports. */
+  readonly members: readonly MemberServiceView[];
+  /** One for each member of the cluster set, by cluster ID. */
+  readonly copies: readonly CopyView[];
+}
+
+export interface MemberServiceView {
+  readonly clusterID: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly kind: 'Service' | 'NativeService';
+  readonly type:
+    | 'ClusterIP'
+    | 'Headless'
+    | 'NodePort'
+    | 'LoadBalancer'
+    | 'ExternalName'
+    | 'NativeService';
+  /** Whether its own cluster gets a ready endpoint from it. */
+  readonly isReady: boolean;
+  /** Ready ones that other clusters may get. Names of load balancers count as one each. */
+  readonly endpoints: number;
+  /** As in the condition of the member Service. */
+  readonly status: 'True' | 'False';
+  readonly reason: string;
+  readonly message: string;
+}
+
+export interface CopyView {
+  readonly clusterID: string;
+  /** Ready endpoints in its slices. */
+  readonly endpoints: number;
+  /** The clusters that the endpoints come from. */
+  readonly from: readonly string[];
+  /** Unknown: this site cannot read the cluster now. */
+  readonly status: 'True' | 'False' | 'Unknown';
+  readonly reason: string;
+  readonly message: string;
+}

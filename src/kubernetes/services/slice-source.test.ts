@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { keyOfMember } from './member-service.ts';
+import { parseSourceID, sourceID } from './slice-source.ts';
+
+const service = { clusterID: 'a', kind: 'Service', namespace: 'shop', name: 'web' } as const;
+
+test('the ID of a source names the member Service and its slice', () => {
+  for (const slice of [undefined, 'web-abc']) {
+    const parsed = parseSourceID(sourceID(service, slice));
+    assert.deepEqual(parsed, { ...service, member: keyOfMember(service), slice });
+  }
+});
+
+test('anything else is no ID of a source', () => {
+  const bad = [
+    '',
+    'a',
+    'a/Service/shop/web',
+    'a/Service/shop/web/slice',
+    'a/Service/shop/web/slice/',
+    'a/Service/shop/web/addresses/x',
+    'a/Service//web/addresses',
+    'a/Service/shop/web/slice/x/y',
+    'a/Service/shop/web/other/x',
+  ];
+  for (const text of bad) assert.equal(parseSourceID(text), undefined, text);
+});
