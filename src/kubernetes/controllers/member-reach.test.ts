@@ -1,0 +1,304 @@
+// How other clusters reach a member Service, and what happens while its cluster cannot be reached.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { MemberState } from '../members/member.ts';
+import type { Node, Service } from '../objects.ts';
+import {
+  addressesIn,
+  conditionIn,
+  copiesIn,
+  globalAnnotation,
+  memberService,
+  ownSlices,
+  sourceSlice,
+  TestLeague,
+} from '../copies/test-league.ts';
+import type { Kinds } from '../copies/test-cluster.ts';
+
+const minute = 60_000;
+
+const node = (name: string, address: string, isReady = true): Node => ({
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name },
+  status: {
+    addresses: [{ type: 'InternalIP', address }],
+    conditions: [{ type: 'Ready', status: isReady ? 'True' : 'False' }],
+  },
+});
+
+/** The ports and addresses in the slices of copies. */
+const reachedIn = (cluster: TestLeague['b']): unknown =>
+  ownSlices(cluster)
+    .map(({ ports, endpoints }) => [
+      ports?.map(({ port }) => port),
+      endpoints?.flatMap(({ addresses }) => addresses),
+    ])
+    .toSorted();
+
+describe('other clusters reach a member Service', () => {
+  test('by its external IPs, while its own cluster uses its pods', async () => {
+    const league = new TestLeague();
+    league.a.put('services', memberService({ externalIPs: ['192.0.2.1', '203.0.113.1'] }));
+    league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1']));
+    await league.leader();
+    assert.deepEqual(reachedIn(league.b), [[[80], ['192.0.2.1']]]);
+    assert.deepEqual(reachedIn(league.a), [[[8080], ['10.1.0.1']]]);
+    assert.equal(conditionIn(league.a)?.reason, 'AddressesLeftOut');
+    assert.match(conditionIn(league.a)?.message ?? '', /203\.0\.113\.1/);
+  });
+
+  test('by the ready nodes of its cluster and the node port', async () => {
+    const league = new TestLeague();
+    league.a.put(
+      'services',
+      memberService({ type: 'NodePort', ports: [{ name: 'http', port: 80, nodePort: 30_080 }] }),
+    );
+    league.a.put('nodes', node('one', '10.1.9.1'));
+    league.a.put('nodes', node('two', '10.1.9.2'));
+    await league.leader();
+    assert.deepEqual(reachedIn(league.b), [[[30_080], ['10.1.9.1', '10.1.9.2']]]);
+    league.a.put('nodes', node('two', '10.1.9.2', false));
+    await league.settle();
+    assert.deepEqual(reachedIn(league.b), [[[30_080], ['10.1.9.1']]]);
+    league.a.put('nodes', node('three', '10.1.9.3'));
+    league.a.remove('nodes', 'one');
+    await league.settle();
+    assert.deepEqual(reachedIn(league.b), [[[30_080], ['10.1.9.3']]]);
+    const before = league.b.writes.length;
+    league.a.put('nodes', node('three', '10.1.9.3'));
+    await league.settle();
+    assert.equal(league.b.writes.length, before);
+  });
+
+  test('by the address of its load balancer, when it has one', async () => {
+    const league = new TestLeague();
+    const service = memberService({ type: 'LoadBalancer' });
+    league.a.put('services', service);
+    await league.leader();
+    assert.deepEqual(reachedIn(league.b), []);
+    assert.equal(conditionIn(league.a)?.reason, 'NoLoadBalancer');
+    const { status } = league.a.find('services', 'shop/shop') ?? {};
+    const ingress = [{ ip: '192.0.2.7' }];
+    league.a.put('services', { ...service, status: { ...status, loadBalancer: { ingress } } });
+    await league.settle();
+    assert.deepEqual(reachedIn(league.b), [[[80], ['192.0.2.7']]]);
+    assert.equal(conditionIn(league.a)?.reason, 'Federated');
+  });
+
+  test('by the interfaces of a NativeService, also in its own cluster', async () => {
+    const league = new TestLeague();
+    league.a.put('nativeServices', {
+      apiVersion: 'clusters.hansa.dev/v1alpha1',
+      kind: 'NativeService',
+      metadata: { name: 'db', namespace: 'shop', annotations: { [globalAnnotation]: 'db' } },
+      spec: {
+        networkInterfaces: [{ externalIP: '192.0.2.9', internalIP: '10.1.0.9' }],
+        ports: [{ port: 5432, protocol: 'TCP' }],
+      },
+    } as unknown as Kinds['nativeServices']);
+    await league.leader();
+    for (const cluster of league.clusters) {
+      assert.deepEqual(copiesIn(cluster), ['hansa-system/db']);
+      assert.deepEqual(reachedIn(cluster), [[[5432], ['192.0.2.9']]]);
+    }
+    league.a.remove('nativeServices', 'shop/db');
+    await league.settle();
+    for (const cluster of league.clusters) assert.deepEqual(copiesIn(cluster), []);
+  });
+
+  test('not at all where its pods are not routable, and it says so', async () => {
+    const league = new TestLeague();
+    league.a.put('services', memberService());
+    league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1']));
+    const site = await league.leader();
+    site.change('a', { settings: { ...site.view('a').settings, routable: false } });
+    await league.settle();
+    assert.deepEqual(addressesIn(league.b), []);
+    assert.deepEqual(addressesIn(league.a), ['10.1.0.1']);
+    assert.equal(conditionIn(league.a)?.reason, 'NotRoutable');
+  });
+
+  test('only in the ranges that Federation gives its cluster, also after a change of them', async () => {
+    const league = new TestLeague();
+    league.a.put('services', memberService());
+    league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1', '10.1.200.1', '169.254.169.254']));
+    const site = await league.leader();
+    assert.deepEqual(addressesIn(league.b), ['10.1.0.1', '10.1.200.1']);
+    const settings = { ...site.view('a').settings, endpointPrefixes: ['10.1.0.0/24'] };
+    site.change('a', { settings });
+    await league.settle();
+    assert.deepEqual(addressesIn(league.b), ['10.1.0.1']);
+  });
+});
+
+describe('a load balancer with a name', () => {
+  const withName = (hostname: string): Service =>
+    memberService(
+      { type: 'LoadBalancer' },
+      { status: { loadBalancer: { ingress: [{ hostname }] } } },
+    );
+
+  test('is reached by the addresses of the name, which are looked up each minute', async () => {
+    let answer: readonly string[] = ['192.0.2.2', '192.0.2.1', '203.0.113.9'];
+    let asked = 0;
+    const league = new TestLeague(1, (name) => {
+      assert.equal(name, 'lb.example');
+      asked++;
+      return Promise.resolve(answer);
+    });
+    league.a.put('services', withName('lb.example'));
+    await league.leader();
+    assert.deepEqual(addressesIn(league.b), ['192.0.2.1', '192.0.2.2']);
+    const before = league.b.writes.length;
+    answer = ['192.0.2.1', '192.0.2.2', '203.0.113.9'];
+    await league.clock.advance(5 * minute);
+    assert.equal(league.b.writes.length, before, 'another order is no change');
+    assert.ok(asked >= 9 && asked <= 21, `asked ${asked} times`);
+    answer = ['192.0.2.3'];
+    await league.clock.advance(2 * minute);
+    assert.deepEqual(addressesIn(league.b), ['192.0.2.3']);
+  });
+
+  test('keeps its last addresses for ten minutes while the name cannot be resolved', async () => {
+    let isWell = true;
+    const league = new TestLeague(1, () =>
+      isWell ? Promise.resolve(['192.0.2.1']) : Promise.reject(new Error('ENOTFOUND')),
+    );
+    league.a.put('services', withName('lb.example'));
+    await league.leader();
+    assert.equal(conditionIn(league.a)?.reason, 'Federated');
+    isWell = false;
+    await league.clock.advance(3 * minute);
+    assert.deepEqual(addressesIn(league.b), ['192.0.2.1']);
+    assert.equal(conditionIn(league.a)?.reason, 'NameNotResolved');
+    assert.equal(conditionIn(league.a)?.status, 'True');
+    await league.clock.advance(10 * minute);
+    assert.deepEqual(addressesIn(league.b), []);
+    assert.equal(conditionIn(league.a)?.status, 'False');
+    isWell = true;
+    await league.clock.advance(3 * minute);
+    assert.deepEqual(addressesIn(league.b), ['192.0.2.1']);
+    assert.equal(conditionIn(league.a)?.reason, 'Federated');
+  });
+
+  test('whose name server never answers delays nothing else', async () => {
+    const league = new TestLeague(1, () => new Promise(() => undefined));
+    league.a.put('services', withName('lb.example'));
+    league.c.put('services', memberService());
+    league.c.put('slices', sourceSlice('shop-x', ['10.3.0.1']));
+    await league.leader();
+    assert.deepEqual(addressesIn(league.b), ['10.3.0.1']);
+  });
+});
+
+describe('while a cluster cannot be reached', () => {
+  async function withTwo() {
+    const league = new TestLeague();
+    league.a.put('services', memberService());
+    league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1']));
+    league.b.put('services', memberService());
+    league.b.put('slices', sourceSlice('shop-y', ['10.2.0.1']));
+    const site = await league.leader();
+    return { league, site, ...league };
+  }
+  const unreachable = (sinceMs: number): MemberState => ({
+    state: 'Unreachable',
+    sinceMs,
+    reason: 'X',
+    message: '',
+  });
+
+  test('its endpoints stay for the grace period, then go, and come back with it', async () => {
+    const { league, site, c, clock } = await withTwo();
+    site.change('a', { state: unreachable(clock.now()) });
+    await clock.advance(4 * minute);
+    assert.deepEqual(addressesIn(c), ['10.1.0.1', '10.2.0.1']);
+    await clock.advance(2 * minute);
+    assert.deepEqual(addressesIn(c), ['10.2.0.1']);
+    site.change('a', { state: { ...unreachable(clock.now()), state: 'Ready' } });
+    await league.settle();
+    assert.deepEqual(addressesIn(c), ['10.1.0.1', '10.2.0.1']);
+  });
+
+  test('they drain or go at once by policy', async () => {
+    const { league, site, c, clock } = await withTwo();
+    const { settings } = site.view('a');
+    site.change('a', {
+      settings: { ...settings, unreachable: { policy: 'Drain', graceSeconds: 30 } },
+      state: unreachable(clock.now()),
+    });
+    await league.settle();
+    assert.deepEqual(addressesIn(c), ['10.1.0.1?', '10.2.0.1']);
+    await clock.advance(minute);
+    assert.deepEqual(addressesIn(c), ['10.2.0.1']);
+  });
+
+  test('those of a refused cluster go at once', async () => {
+    const { league, site, c, clock } = await withTwo();
+    site.change('a', { state: { ...unreachable(clock.now()), state: 'Refused' }, isRead: false });
+    await league.settle();
+    assert.deepEqual(addressesIn(c), ['10.2.0.1']);
+  });
+
+  test('those of one that left go at once, and the copies with the last member', async () => {
+    const { league, site, c } = await withTwo();
+    site.leave('a');
+    await league.settle();
+    assert.deepEqual(addressesIn(c), ['10.2.0.1']);
+    site.leave('b');
+    await league.settle();
+    assert.deepEqual([copiesIn(c), ownSlices(c)], [[], []]);
+  });
+
+  test('a site that starts meanwhile leaves its endpoints and ports alone until the grace ends', async () => {
+    const { league, site, a, c, clock } = await withTwo();
+    a.edit('services', 'shop/shop', (service) => ({
+      ...service,
+      spec: { ...service.spec, ports: [...(service.spec.ports ?? []), { name: 'x', port: 99 }] },
+    }));
+    a.put(
+      'slices',
+      sourceSlice('shop-x', ['10.1.0.1'], {
+        ports: [
+          { name: 'http', port: 8080, protocol: 'TCP' },
+          { name: 'x', port: 99, protocol: 'TCP' },
+        ],
+      }),
+    );
+    await league.settle();
+    await league.lose(site, 'c');
+    const next = league.site();
+    Object.assign(next.view('a'), {
+      isRead: false,
+      state: { ...unreachable(clock.now()), state: 'Connecting' },
+      services: { ...emptyCache, isSynced: false },
+      slices: { ...emptyCache, isSynced: false },
+      nativeServices: { ...emptyCache, isSynced: false },
+      nodes: { ...emptyCache, isSynced: false },
+    });
+    c.writes.length = 0;
+    next.lead('c', 6);
+    await clock.advance(minute);
+    next.change('a', { state: unreachable(clock.now()) });
+    await clock.advance(4 * minute);
+    assert.deepEqual(c.writes, []);
+    const ports = () => c.find('services', 'hansa-system/web')?.spec.ports?.map(({ port }) => port);
+    assert.deepEqual(ports(), [80, 99]);
+    assert.deepEqual(addressesIn(c), ['10.1.0.1', '10.2.0.1']);
+    league.b.put('slices', sourceSlice('shop-y', ['10.2.0.2']));
+    await league.settle();
+    assert.deepEqual(addressesIn(c), ['10.1.0.1', '10.2.0.2'], 'others are not delayed');
+    await clock.advance(2 * minute);
+    assert.deepEqual(addressesIn(c), ['10.2.0.2']);
+    assert.deepEqual(ports(), [80]);
+  });
+});
+
+const emptyCache = {
+  byKey: () => undefined,
+  byIndex: () => [],
+  objects: () => [],
+  onChange: () => () => undefined,
+};

@@ -1,0 +1,96 @@
+// What a member controller does when leaders change.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { epochAnnotation } from '../names.ts';
+import {
+  addressesIn,
+  copiesIn,
+  memberService,
+  ownSlices,
+  sourceSlice,
+  TestLeague,
+} from '../copies/test-league.ts';
+
+async function running() {
+  const league = new TestLeague();
+  league.a.put('services', memberService());
+  league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1']));
+  const site = await league.leader(5);
+  league.b.writes.length = 0;
+  return { league, site, ...league };
+}
+
+const epochsIn = (cluster: TestLeague['b']): unknown =>
+  [...cluster.all('services'), ...cluster.all('slices')].flatMap(
+    ({ metadata }) => metadata.annotations?.[epochAnnotation] ?? [],
+  );
+
+describe('a new leader', () => {
+  test('does not write what is right, whatever term it is of', async () => {
+    const { league, site, b } = await running();
+    await league.lose(site, 'b');
+    league.site().lead('b', 6);
+    await league.settle();
+    assert.deepEqual(b.writes, []);
+    assert.deepEqual(epochsIn(b), ['5', '5']);
+  });
+
+  test('does what the last one left undone, with its own epoch', async () => {
+    const { league, site, a, b } = await running();
+    await league.lose(site, 'b');
+    a.put('slices', sourceSlice('shop-x', ['10.1.0.2']));
+    await league.settle();
+    assert.deepEqual(addressesIn(b), ['10.1.0.1']);
+    league.site().lead('b', 6);
+    await league.settle();
+    assert.deepEqual(addressesIn(b), ['10.1.0.2']);
+    assert.deepEqual(epochsIn(b), ['5', '6']);
+  });
+
+  test('removes copies of Services that are gone, and slices without a copy', async () => {
+    const { league, site, a, b } = await running();
+    await league.lose(site, 'b');
+    const [slice] = ownSlices(b);
+    assert.ok(slice);
+    b.remove('services', 'hansa-system/web');
+    b.put('slices', slice);
+    a.remove('services', 'shop/shop');
+    a.remove('slices', 'shop/shop-x');
+    await league.settle();
+    league.site().lead('b', 6);
+    await league.settle();
+    assert.deepEqual([copiesIn(b), ownSlices(b)], [[], []]);
+  });
+
+  test('repairs what an old leader creates late', async () => {
+    const { league, site, a, b } = await running();
+    await league.lose(site, 'b');
+    const old = structuredClone(ownSlices(b)[0]);
+    assert.ok(old);
+    league.site().lead('b', 6);
+    a.remove('slices', 'shop/shop-x');
+    await league.settle();
+    assert.deepEqual(ownSlices(b), []);
+    b.put('slices', old);
+    await league.settle();
+    assert.deepEqual(ownSlices(b), []);
+  });
+});
+
+describe('an old leader that does not know it yet', () => {
+  test('changes nothing that the new one wrote', async () => {
+    const { league, site, a, b } = await running();
+    site.view('a').cut();
+    const next = league.site();
+    next.lead('b', 6);
+    a.put('slices', sourceSlice('shop-x', ['10.1.0.2']));
+    await league.settle();
+    // The old leader sees the slice of the new one, and believes that it must be as before.
+    assert.deepEqual(addressesIn(b), ['10.1.0.2']);
+    assert.deepEqual(epochsIn(b), ['5', '6']);
+    assert.equal(b.writes.length, 1);
+    await league.lose(site, 'b');
+    for (const { violations } of league.clusters) assert.deepEqual(violations, []);
+  });
+});

@@ -1,0 +1,230 @@
+// Collects what all members say about one federated Service, as input for the plan of one target.
+
+import type { NativeService } from '../../api/kinds/native-service.ts';
+import { originKey, unreachableAnnotation } from '../names.ts';
+import type { EndpointSlice, Service } from '../objects.ts';
+import { isCopy } from '../services/compile-copy.ts';
+import type { MemberInput, Outcome } from '../services/compile-plan.ts';
+import type { FederatedRef } from '../services/federated-name.ts';
+import {
+  addressesOfNode,
+  memberOfNativeService,
+  memberOfService,
+  type MemberService,
+} from '../services/member-service.ts';
+import { isSource } from '../services/slice-source.ts';
+import { fateOf, isUnreachablePolicy } from '../services/unreachable.ts';
+import type { HostNames } from './host-names.ts';
+import { factsOf, isReadyFor } from './slice-facts.ts';
+import { type SyncedMember, usableOf } from './synced-member.ts';
+
+export interface CollectOptions {
+  readonly ref: FederatedRef;
+  /** `keyOfRef`. */
+  readonly key: string;
+  /** Undefined: no target. Then each member Service is looked at as in its own cluster. */
+  readonly target: SyncedMember | undefined;
+  readonly members: readonly SyncedMember[];
+  readonly nowMs: number;
+  /** Undefined: names stay unresolved. */
+  readonly names: HostNames | undefined;
+  /** The copy in the target, and its slices, for members that have not been read since the start. */
+  readonly live: Service | undefined;
+  readonly liveSlices: () => readonly EndpointSlice[];
+}
+
+export interface Collected {
+  readonly inputs: readonly MemberInput[];
+  /** Clusters that have a member Service, or whose slices are held. */
+  readonly origins: ReadonlySet<string>;
+  /** The members whose slices stay as they are, by cluster, because they have not been read. */
+  readonly held: ReadonlyMap<string, MemberInput>;
+  /** When the fate of a member changes. */
+  readonly nextMs: number | undefined;
+  /** Whether a member Service of the target has a load balancer with a name. */
+  readonly hasNames: boolean;
+}
+
+export function collectInputs(options: CollectOptions): Collected {
+  const { ref, key, target, members, nowMs } = options;
+  const inputs: MemberInput[] = [];
+  const held = new Map<string, MemberInput>();
+  let nextMs: number | undefined;
+  let hasNames = false;
+  const fate = (member: SyncedMember, annotated: string | undefined): MemberInput['fate'] => {
+    const found = fateOf(member.state, member.settings, annotated, nowMs);
+    if (found.nextMs !== undefined) nextMs = Math.min(nextMs ?? Infinity, found.nextMs);
+    return found.fate;
+  };
+  for (const member of members) {
+    if (!member.isRead) {
+      const input = heldInput(options, member, fate(member, undefined));
+      if (input === undefined) continue;
+      held.set(member.clusterID, input);
+      inputs.push(input);
+      continue;
+    }
+    for (const service of memberServices(member, ref, key)) {
+      const { unreachable } = service;
+      const isTarget = target === undefined || member.clusterID === target.clusterID;
+      hasNames ||= isTarget && hasHostNames(service);
+      inputs.push({
+        service,
+        fate: fate(member, unreachable),
+        settings: member.settings,
+        isReady: isTarget && isReady(service, member),
+        // Only the leader of its own cluster tells it.
+        ...(isTarget && findings(service, member, options)),
+      });
+    }
+  }
+  const origins = new Set(inputs.map(({ service }) => service.clusterID));
+  return { inputs, origins, held, nextMs, hasNames };
+}
+
+/** The member Services of a cluster that has been read, in no order. */
+export function memberServices(
+  member: SyncedMember,
+  ref: FederatedRef,
+  key: string,
+): readonly MemberService[] {
+  const { clusterID, services, nativeServices } = member;
+  return [
+    ...services
+      .byIndex('federated', key)
+      .filter((service) => !isCopy(service) && service.metadata.deletionTimestamp === undefined)
+      .map((service) => memberOfService(clusterID, ref, service, annotated(service))),
+    ...nativeServices
+      .byIndex('federated', key)
+      .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+      .map((service) => memberOfNativeService(clusterID, ref, service, annotated(service))),
+  ];
+}
+
+function annotated({ metadata }: Service | NativeService): string | undefined {
+  return metadata.annotations?.[unreachableAnnotation];
+}
+
+/** The slices of a member Service in its own cluster. */
+export function sourceSlices(
+  { slices }: Pick<SyncedMember, 'slices'>,
+  { namespace, name }: Pick<MemberService, 'namespace' | 'name'>,
+): readonly EndpointSlice[] {
+  return slices.byIndex('service', `${namespace}/${name}`).filter(isSource);
+}
+
+/** In its own cluster a Service is reached by its pods, whatever its type is. */
+export function isReachedByPods({ kind, exposure }: MemberService, isLocal: boolean): boolean {
+  return kind === 'Service' && (isLocal || exposure.by === 'pods');
+}
+
+export function hasHostNames({ exposure }: MemberService): boolean {
+  return exposure.by === 'loadBalancer' && exposure.hostnames.length > 0;
+}
+
+/** The addresses of a member Service that is not reached by its pods. Names are looked up in the background. */
+export function outsideAddresses(
+  { exposure }: MemberService,
+  member: Pick<SyncedMember, 'nodes'>,
+  names: HostNames | undefined,
+  key: string,
+): { readonly addresses: readonly string[]; readonly failed?: string | undefined } {
+  switch (exposure.by) {
+    case 'addresses':
+      return { addresses: exposure.addresses };
+    case 'nodes':
+      return { addresses: [...member.nodes.objects()].flatMap(addressesOfNode) };
+    case 'loadBalancer': {
+      const { addresses, hostnames } = exposure;
+      const found = hostnames.length === 0 ? undefined : names?.addressesOf(hostnames, key);
+      return { addresses: [...addresses, ...(found?.addresses ?? [])], failed: found?.failed };
+    }
+    default:
+      return { addresses: [] };
+  }
+}
+
+/** Whether it gives its own cluster a ready endpoint. A NativeService says nothing of readiness. */
+export function isReady(service: MemberService, member: SyncedMember): boolean {
+  const { exposure, kind, ports } = service;
+  if (kind === 'NativeService') return exposure.by === 'addresses' && exposure.addresses.length > 0;
+  const usable = usableOf(member);
+  return sourceSlices(member, service).some((slice) => isReadyFor(ports, slice, usable));
+}
+
+function findings(
+  service: MemberService,
+  member: SyncedMember,
+  { names, key }: CollectOptions,
+): Pick<MemberInput, 'refusedAddress' | 'problem'> {
+  const usable = usableOf(member);
+  const { unreachable } = service;
+  const misread: Outcome | undefined =
+    unreachable === undefined || isUnreachablePolicy(unreachable)
+      ? undefined
+      : {
+          status: 'True',
+          reason: 'IllegalUnreachablePolicy',
+          message: `The annotation ${unreachableAnnotation} must be keep, drain or remove, and may have a number of seconds after it, as in "keep 600". It is ignored.`,
+        };
+  if (service.exposure.by === 'pods') {
+    const refused = sourceSlices(member, service)
+      .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+      .map((slice) => factsOf(slice, usable).refusedAddress)
+      .find((address) => address !== undefined);
+    return { refusedAddress: refused, problem: misread };
+  }
+  const { addresses, failed } = outsideAddresses(service, member, names, key);
+  return {
+    refusedAddress: addresses.find((address) => !usable.has(address)),
+    problem: failed === undefined ? misread : unresolved(failed, addresses.length > 0),
+  };
+}
+
+function unresolved(name: string, hasAddresses: boolean): Outcome {
+  return {
+    status: hasAddresses ? 'True' : 'False',
+    reason: 'NameNotResolved',
+    message: `The name ${name} of its load balancer cannot be resolved at the moment. Other clusters use the last addresses for at most ten minutes. Check its DNS record.`,
+  };
+}
+
+/**
+ * Stands for a member that has not been read since the start of the site, but has slices in the target. It
+ * counts as the oldest member, so that the ports of the copy that it may use stay as they are. Before the
+ * first attempt to reach it, these are all.
+ */
+function heldInput(
+  { ref, live, liveSlices }: CollectOptions,
+  { clusterID, settings, state }: SyncedMember,
+  fate: MemberInput['fate'],
+): MemberInput | undefined {
+  const slices = liveSlices().filter(({ metadata }) => metadata.labels?.[originKey] === clusterID);
+  const used = new Set(slices.flatMap(({ ports }) => (ports ?? []).map(({ name = '' }) => name)));
+  const ports = (live?.spec.ports ?? [])
+    .filter(({ name = '' }) => state.state === 'Connecting' || used.has(name))
+    .map(({ name = '', port, protocol = 'TCP', appProtocol }) => ({
+      name,
+      port,
+      protocol,
+      appProtocol,
+      outside: port,
+    }));
+  if (ports.length === 0) return undefined;
+  return {
+    service: {
+      clusterID,
+      ref,
+      kind: 'Service',
+      namespace: '',
+      name: '',
+      createdAt: '',
+      exposure: { by: 'addresses', addresses: [] },
+      ports,
+      unreachable: undefined,
+    },
+    fate,
+    settings,
+    isReady: false,
+  };
+}

@@ -1,0 +1,227 @@
+// Brings the copy of one federated Service in the target up to date, and says which of its slices must be
+// looked at.
+
+import { jsonEquals } from '../../api/schema/json.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { kubePath } from '../../core/kube/kube-path.ts';
+import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
+import { FencedWriter } from '../fencing/fenced-writer.ts';
+import type { Service } from '../objects.ts';
+import {
+  compileCopy,
+  hasSelector,
+  isCopy,
+  isDisposable,
+  isSameCopy,
+  repairedCopy,
+} from '../services/compile-copy.ts';
+import { compilePlan, type Plan } from '../services/compile-plan.ts';
+import { refOfKey } from '../services/federated-name.ts';
+import { parseSourceID, sourceID } from '../services/slice-source.ts';
+import { collectInputs, isReachedByPods, sourceSlices } from './collect-inputs.ts';
+import { refreshMs } from './host-names.ts';
+import { syncConditions } from './sync-conditions.ts';
+import { slicesKey } from './sync-keys.ts';
+import {
+  asConflict,
+  type CopyProblem,
+  DoneSources,
+  type FederatedState,
+  type SyncTerm,
+} from './sync-term.ts';
+import type { SyncedMember } from './synced-member.ts';
+
+/** The state of a member changes when it has been read, and then all keys come again; this is for safety. */
+const unreadMs = 5000;
+
+export async function syncService(
+  term: SyncTerm,
+  key: string,
+  context: ReconcileContext,
+): Promise<ReconcileResult | undefined> {
+  const { member: target, members, clock, namespace } = term.options;
+  const ref = refOfKey(key, namespace);
+  if (ref === undefined || (ref.scope === 'namespaced' && ref.namespace === namespace)) {
+    return undefined;
+  }
+  if (!target.isRead || !target.namespaces.isSynced) return { requeueAfterMs: unreadMs };
+  const copyKey = `${ref.namespace}/${ref.name}`;
+  const live = term.services.live(copyKey);
+  const nowMs = clock.now();
+  const { inputs, origins, held, nextMs, hasNames } = collectInputs({
+    ref,
+    key,
+    target,
+    members: members.list(),
+    nowMs,
+    names: term.names,
+    live,
+    liveSlices: () =>
+      term.slices
+        .sourcesOf(copyKey)
+        .flatMap((source) => term.slices.slicesOf({ copy: copyKey, source })),
+  });
+  if (inputs.length === 0 && live === undefined && term.slices.sourcesOf(copyKey).length === 0) {
+    term.states.delete(key);
+    return undefined;
+  }
+  const plan = compilePlan(ref, target.clusterID, inputs);
+  const wanted = compileCopy(plan);
+  const problem = wanted === undefined ? undefined : problemOf(live);
+  const hasNamespace = isOpen(target, ref.namespace);
+  let copy: Service | undefined;
+  let failure: unknown;
+  if (hasNamespace && problem === undefined) {
+    try {
+      copy = await applyCopy(term, wanted, live, context);
+    } catch (error) {
+      if (hasCode(error, 'HANSA_CONFLICT') || context.signal.aborted) throw error;
+      // Endpoints are followed even if the copy cannot be changed.
+      failure = error;
+      copy = wanted && live;
+    }
+  }
+  const previous = term.states.get(key);
+  const isFrozen = !hasNamespace || problem === 'CopyHasSelector';
+  const parts = { plan, inputs, origins, held, copy, problem, isFrozen };
+  const state = { ...parts, done: new DoneSources(stillDone(previous, parts)) };
+  term.states.set(key, state);
+  if (problem !== undefined && problem !== previous?.problem) {
+    context.log.warn('a Service of a user has the place of a copy', { problem, service: copyKey });
+  }
+  addSlices(term, key, copyKey, state);
+  if (failure !== undefined) throw failure;
+  const conditionMs = await syncConditions(term, plan, problem, context);
+  return soonest([
+    conditionMs,
+    nextMs && Math.max(0, nextMs - nowMs),
+    hasNames ? refreshMs : undefined,
+  ]);
+}
+
+function soonest(waits: readonly (number | undefined)[]): ReconcileResult | undefined {
+  const known = waits.filter((wait) => wait !== undefined);
+  return known.length === 0 ? undefined : { requeueAfterMs: Math.min(...known) };
+}
+
+/** A copy that a user took over, or the user's own Service, is never changed. */
+function problemOf(live: Service | undefined): CopyProblem | undefined {
+  if (live === undefined) return undefined;
+  if (!isCopy(live)) return 'CopyConflict';
+  return hasSelector(live) ? 'CopyHasSelector' : undefined;
+}
+
+function isOpen({ namespaces }: SyncedMember, name: string): boolean {
+  const found = namespaces.byKey(name);
+  return (
+    found !== undefined &&
+    found.metadata.deletionTimestamp === undefined &&
+    found.status?.phase !== 'Terminating'
+  );
+}
+
+/** Returns the copy as it is in the target now. */
+async function applyCopy(
+  term: SyncTerm,
+  wanted: Service | undefined,
+  live: Service | undefined,
+  { epoch = 0, signal }: ReconcileContext,
+): Promise<Service | undefined> {
+  const { client } = term.options.member;
+  const writer = new FencedWriter(client, epoch);
+  const one = wanted ?? live;
+  if (one === undefined) return undefined;
+  const { namespace = '', name } = one.metadata;
+  const key = `${namespace}/${name}`;
+  const collection = kubePath`/api/v1/namespaces/${namespace}/services`;
+  const path = kubePath`/api/v1/namespaces/${namespace}/services/${name}`;
+  try {
+    if (wanted === undefined) {
+      if (live === undefined || !isDisposable(live)) return undefined;
+      signal.throwIfAborted();
+      // The mark before the deletion must leave all else as it is.
+      const fresh = await client.get<Service>(path);
+      if (!isDisposable(fresh)) throw changedMeanwhile(path);
+      term.services.deletes(key, fresh);
+      await writer.remove(path, fresh);
+      return undefined;
+    }
+    if (live !== undefined && isSameCopy(wanted, live)) return live;
+    signal.throwIfAborted();
+    const written =
+      live === undefined
+        ? await writer.create(collection, wanted)
+        : await repair(term, path, wanted, writer);
+    term.services.wrote(key, written);
+    return written;
+  } catch (error) {
+    term.services.forget(key);
+    throw asConflict(error);
+  }
+}
+
+/** The cache holds only a part of the Service, so it is read again first. */
+async function repair(
+  { options }: SyncTerm,
+  path: string,
+  wanted: Service,
+  writer: FencedWriter,
+): Promise<Service> {
+  const fresh = await options.member.client.get<Service>(path);
+  if (problemOf(fresh) !== undefined) throw changedMeanwhile(path);
+  if (isSameCopy(wanted, fresh)) return fresh;
+  return writer.replace(path, repairedCopy(wanted, fresh), fresh);
+}
+
+function changedMeanwhile(path: string): HansaError {
+  return new HansaError('HANSA_CONFLICT', `Cannot write ${path}: a user changed it meanwhile.`);
+}
+
+/** The sources whose slices need no look, because nothing that they depend on has changed. */
+function stillDone(
+  previous: FederatedState | undefined,
+  state: Omit<FederatedState, 'done'>,
+): readonly string[] {
+  if (
+    previous === undefined ||
+    previous.isFrozen !== state.isFrozen ||
+    previous.copy?.metadata.uid !== state.copy?.metadata.uid ||
+    previous.held.size > 0 ||
+    state.held.size > 0
+  ) {
+    return [];
+  }
+  const same = new Map<string, boolean>();
+  const isSame = (member: string): boolean => {
+    const known = same.get(member);
+    if (known !== undefined) return known;
+    const [before, now] = [previous, state].map(({ plan }) => plan.participants.get(member));
+    const found = jsonEquals(before, now);
+    same.set(member, found);
+    return found;
+  };
+  return previous.done.all().filter((source) => {
+    const member = parseSourceID(source)?.member;
+    return member !== undefined && isSame(member);
+  });
+}
+
+function addSlices(term: SyncTerm, key: string, copyKey: string, state: FederatedState): void {
+  if (state.isFrozen) return;
+  const wanted = new Set(state.copy === undefined ? [] : sourcesOf(term, state.plan));
+  for (const source of [...wanted, ...term.slices.sourcesOf(copyKey)]) {
+    const isDone = wanted.has(source) && state.done.has(source);
+    if (!isDone) term.sink.add(slicesKey(key, source));
+  }
+}
+
+/** The sources of all participants that have been read. */
+function sourcesOf({ options }: SyncTerm, { participants }: Plan): readonly string[] {
+  return [...participants.values()].flatMap(({ service, isLocal }) => {
+    const member = options.members.get(service.clusterID);
+    if (member === undefined || !member.isRead) return [];
+    return isReachedByPods(service, isLocal)
+      ? sourceSlices(member, service).map(({ metadata }) => sourceID(service, metadata.name))
+      : [sourceID(service)];
+  });
+}

@@ -1,0 +1,108 @@
+// What the member controller knows in one term: the last plan of each federated Service, and what it
+// wrote itself. It is forgotten when the term ends.
+
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { KubeStatusError } from '../../core/kube/kube-errors.ts';
+import type { Log } from '../../core/log/log.ts';
+import type { SourceSink } from '../../core/reconcile/source.ts';
+import type { Service } from '../objects.ts';
+import type { MemberInput, Plan } from '../services/compile-plan.ts';
+import { HostNames } from './host-names.ts';
+import { LiveSlices } from './live-slices.ts';
+import { RecentWrites } from './recent-writes.ts';
+import type { SyncedMember, SyncedMembers } from './synced-member.ts';
+
+export interface SyncOptions {
+  /** The target: the member that gets the copies. */
+  readonly member: SyncedMember;
+  readonly members: SyncedMembers;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The system namespace, for global copies. */
+  readonly namespace: string;
+  /** The addresses of a name. Must end in bounded time. */
+  readonly lookUp: (name: string) => Promise<readonly string[]>;
+}
+
+/** Why the target has no copy that is right, although there are member Services. */
+export type CopyProblem = 'CopyConflict' | 'CopyHasSelector';
+
+/** The outcome of the last run for a federated Service. */
+export interface FederatedState {
+  readonly plan: Plan;
+  readonly inputs: readonly MemberInput[];
+  readonly origins: ReadonlySet<string>;
+  readonly held: ReadonlyMap<string, MemberInput>;
+  /** The copy in the target, as of the last write. */
+  readonly copy: Service | undefined;
+  readonly problem: CopyProblem | undefined;
+  /** Its slices are left as they are. */
+  readonly isFrozen: boolean;
+  readonly done: DoneSources;
+}
+
+/** The sources whose slices are as a state wants them. */
+export class DoneSources {
+  readonly #sources: Set<string>;
+  #round = 0;
+
+  constructor(sources: Iterable<string> = []) {
+    this.#sources = new Set(sources);
+  }
+
+  get round(): number {
+    return this.#round;
+  }
+
+  has(source: string): boolean {
+    return this.#sources.has(source);
+  }
+
+  all(): readonly string[] {
+    return [...this.#sources];
+  }
+
+  /** `round` is that of the begin of the run: one that began before `clear` counts for nothing. */
+  add(source: string, round: number): void {
+    if (round === this.#round) this.#sources.add(source);
+  }
+
+  clear(): void {
+    this.#round++;
+    this.#sources.clear();
+  }
+}
+
+export class SyncTerm {
+  readonly options: SyncOptions;
+  readonly sink: Pick<SourceSink, 'add'>;
+  /** By `keyOfRef`. */
+  readonly states = new Map<string, FederatedState>();
+  readonly services: RecentWrites<Service>;
+  readonly slices: LiveSlices;
+  readonly names: HostNames;
+  /** When the condition of a Service was last written, in monotonic time. By NAMESPACE/NAME. */
+  readonly toldMs = new Map<string, number>();
+
+  constructor(options: SyncOptions, sink: Pick<SourceSink, 'add'>) {
+    this.options = options;
+    this.sink = sink;
+    const { member, clock, lookUp } = options;
+    this.services = new RecentWrites(clock, (key) => member.services.byKey(key));
+    this.slices = new LiveSlices(clock, member.slices);
+    this.names = new HostNames({
+      clock,
+      lookUp,
+      changed: (keys) => {
+        for (const key of keys) sink.add(key);
+      },
+    });
+  }
+}
+
+/** A write that lost a race is tried again by the queue, with what the watch tells meanwhile. */
+export function asConflict(error: unknown): unknown {
+  const isRace = error instanceof KubeStatusError && [404, 409].includes(error.status);
+  return isRace ? new HansaError('HANSA_CONFLICT', error.message, { cause: error }) : error;
+}
