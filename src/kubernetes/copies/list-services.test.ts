@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { findService, listServices } from './list-services.ts';
+import { memberService, namespacedAnnotation, sourceSlice, TestLeague } from './test-league.ts';
+import { systemNamespace, type TestSite } from './test-sites.ts';
+
+const optionsOf = ({ members }: TestSite, { clock }: TestLeague) => ({
+  members,
+  namespace: systemNamespace,
+  nowMs: clock.now(),
+});
+
+describe('the list of federated Services', () => {
+  test('shows members, endpoints and copies', async () => {
+    const league = new TestLeague();
+    league.a.put('services', memberService());
+    league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1', '10.1.0.2', '203.0.113.1']));
+    league.b.put('services', memberService({ externalIPs: ['192.0.2.1'] }));
+    const site = await league.leader();
+    const [view, ...others] = listServices(optionsOf(site, league));
+    assert.deepEqual(others, []);
+    assert.deepEqual(view?.ports, [{ name: 'http', port: 80, protocol: 'TCP' }]);
+    assert.deepEqual([view?.key, view?.scope, view?.namespace], ['*/web', 'global', 'hansa-system']);
+    assert.deepEqual(
+      view?.members.map(({ clusterID, type, isReady, endpoints, status, reason }) => [
+        clusterID,
+        type,
+        isReady,
+        endpoints,
+        status,
+        reason,
+      ]),
+      [
+        ['a', 'ClusterIP', true, 2, 'True', 'AddressesLeftOut'],
+        ['b', 'ClusterIP', false, 1, 'True', 'Federated'],
+      ],
+    );
+    assert.deepEqual(
+      view?.copies.map(({ clusterID, endpoints, from, status, reason }) => [
+        clusterID,
+        endpoints,
+        from,
+        status,
+        reason,
+      ]),
+      [
+        ['a', 3, ['a'], 'True', 'Copied'],
+        ['b', 2, ['a'], 'True', 'Copied'],
+        ['c', 3, ['a', 'b'], 'True', 'Copied'],
+      ],
+    );
+  });
+
+  test('shows why a copy is missing, wrong or not known', async () => {
+    const league = new TestLeague();
+    league.a.put('services', {
+      ...memberService(),
+      metadata: { name: 'shop', namespace: 'shop', annotations: { [namespacedAnnotation]: 'web' } },
+    });
+    const taken = memberService({}, { metadata: { name: 'web', namespace: 'shop' } });
+    league.b.put('services', taken);
+    league.c.remove('namespaces', 'shop');
+    const site = await league.leader();
+    const reasons = () =>
+      findService('shop/web', optionsOf(site, league))?.copies.map(({ reason }) => reason);
+    assert.deepEqual(reasons(), ['Copied', 'CopyConflict', 'NoNamespace']);
+    league.a.edit('services', 'shop/web', (copy) => ({
+      ...copy,
+      spec: { ...copy.spec, selector: { app: 'x' } },
+    }));
+    site.change('b', {
+      state: { state: 'Unreachable', sinceMs: 0, reason: 'TimedOut', message: 'no answer' },
+    });
+    await league.settle();
+    assert.deepEqual(reasons(), ['CopyHasSelector', 'TimedOut', 'NoNamespace']);
+  });
+
+  test('finds nothing under keys of no federated Service', async () => {
+    const league = new TestLeague();
+    const site = await league.leader();
+    for (const key of ['', '*/web', 'shop/web', '/', 'a/b/c', '*', '__proto__']) {
+      assert.equal(findService(key, optionsOf(site, league)), undefined, key);
+    }
+    assert.deepEqual(listServices(optionsOf(site, league)), []);
+  });
+});

@@ -1,0 +1,185 @@
+// Lists the federated Services as this site sees them, for commands. It reads caches only.
+
+import { originKey } from '../names.ts';
+import type { Service } from '../objects.ts';
+import { byAge } from '../services/agree-ports.ts';
+import { compileCopy, hasSelector, isCopy, isSameCopy } from '../services/compile-copy.ts';
+import { compilePlan, type MemberInput, type Plan } from '../services/compile-plan.ts';
+import {
+  type FederatedRef,
+  federatedRefOf,
+  isRef,
+  keyOfRef,
+  refOfKey,
+} from '../services/federated-name.ts';
+import { keyOfMember, type MemberService } from '../services/member-service.ts';
+import type {
+  CopyView,
+  FederatedServiceView,
+  MemberServiceView,
+} from '../services/service-view.ts';
+import { isOwnSlice } from '../services/slice-source.ts';
+import { collectInputs, outsideAddresses, sourceSlices } from './collect-inputs.ts';
+import { type SyncedMember, type SyncedMembers, usableOf } from './synced-member.ts';
+
+export interface ListOptions {
+  readonly members: Pick<SyncedMembers, 'list'>;
+  /** The system namespace. */
+  readonly namespace: string;
+  readonly nowMs: number;
+}
+
+/** By key. */
+export function listServices(options: ListOptions): readonly FederatedServiceView[] {
+  const refs = new Map<string, FederatedRef>();
+  for (const { services, nativeServices } of options.members.list()) {
+    for (const { metadata } of [...services.objects(), ...nativeServices.objects()]) {
+      const ref = isCopy({ metadata }) ? undefined : federatedRefOf(metadata, options.namespace);
+      if (isRef(ref)) refs.set(keyOfRef(ref), ref);
+    }
+  }
+  return [...refs]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, ref]) => viewOf(key, ref, options));
+}
+
+/** Undefined where no member Service has this key. */
+export function findService(key: string, options: ListOptions): FederatedServiceView | undefined {
+  const ref = refOfKey(key, options.namespace);
+  const view = ref && viewOf(key, ref, options);
+  return view === undefined || view.members.length === 0 ? undefined : view;
+}
+
+function viewOf(
+  key: string,
+  ref: FederatedRef,
+  { members, nowMs }: ListOptions,
+): FederatedServiceView {
+  const all = members.list();
+  const { inputs } = collectInputs({
+    ref,
+    key,
+    target: undefined,
+    members: all,
+    nowMs,
+    names: undefined,
+    live: undefined,
+    liveSlices: () => [],
+  });
+  const plan = compilePlan(ref, '', inputs);
+  const { scope, namespace, name } = ref;
+  return {
+    key,
+    scope,
+    namespace,
+    name,
+    ports: plan.ports.map(({ name: own, port, protocol }) => ({ name: own, port, protocol })),
+    members: inputs
+      .toSorted((a, b) => byAge(a.service, b.service))
+      .flatMap((input) => {
+        const member = all.find(({ clusterID }) => clusterID === input.service.clusterID);
+        return member === undefined ? [] : [memberView(input, member, plan)];
+      }),
+    copies: all
+      .map((member) => copyView(member, ref, plan))
+      .toSorted((a, b) => (a.clusterID < b.clusterID ? -1 : 1)),
+  };
+}
+
+function memberView(input: MemberInput, member: SyncedMember, plan: Plan): MemberServiceView {
+  const { service, isReady } = input;
+  const { clusterID, namespace, name, kind } = service;
+  const { status = 'False', reason = '', message = '' } =
+    plan.outcomes.get(keyOfMember(service)) ?? {};
+  return {
+    clusterID,
+    namespace,
+    name,
+    kind,
+    type: typeOf(service, member),
+    isReady,
+    endpoints: endpointsOf(service, member),
+    status,
+    reason,
+    message,
+  };
+}
+
+function typeOf(
+  { kind, namespace, name }: MemberService,
+  { services }: SyncedMember,
+): MemberServiceView['type'] {
+  if (kind === 'NativeService') return 'NativeService';
+  const { type = 'ClusterIP', clusterIP } = services.byKey(`${namespace}/${name}`)?.spec ?? {};
+  return type === 'ClusterIP' && clusterIP === 'None' ? 'Headless' : type;
+}
+
+function endpointsOf(service: MemberService, member: SyncedMember): number {
+  const { exposure } = service;
+  const usable = usableOf(member);
+  if (exposure.by === 'pods') {
+    return sourceSlices(member, service)
+      .flatMap(({ endpoints }) => endpoints ?? [])
+      .filter(
+        ({ addresses: [address = ''], conditions }) =>
+          (conditions?.ready ?? true) && usable.has(address),
+      ).length;
+  }
+  const { addresses } = outsideAddresses(service, member, undefined, '');
+  const names = exposure.by === 'loadBalancer' ? exposure.hostnames.length : 0;
+  return addresses.filter((address) => usable.has(address)).length + names;
+}
+
+function copyView(member: SyncedMember, ref: FederatedRef, plan: Plan): CopyView {
+  const { clusterID, services, slices } = member;
+  const key = `${ref.namespace}/${ref.name}`;
+  const live = services.byKey(key);
+  const own =
+    live !== undefined && isCopy(live) ? slices.byIndex('service', key).filter(isOwnSlice) : [];
+  const from = own.flatMap(({ metadata }) => metadata.labels?.[originKey] ?? []);
+  return {
+    clusterID,
+    endpoints: own
+      .flatMap(({ endpoints }) => endpoints ?? [])
+      .filter(({ conditions }) => conditions?.ready ?? true).length,
+    from: [...new Set(from)].toSorted(),
+    ...statusOf(member, ref, plan, live),
+  };
+}
+
+function statusOf(
+  { clusterID, isRead, state, namespaces }: SyncedMember,
+  { namespace, name }: FederatedRef,
+  plan: Plan,
+  live: Service | undefined,
+): Pick<CopyView, 'status' | 'reason' | 'message'> {
+  const no = (reason: string, message: string) => ({ status: 'False', reason, message }) as const;
+  if (!isRead || state.state !== 'Ready') {
+    return { status: 'Unknown', reason: state.reason, message: state.message };
+  }
+  const wanted = compileCopy(plan);
+  if (namespaces.byKey(namespace) === undefined) {
+    return no('NoNamespace', `${clusterID} has no namespace ${namespace}. Create it to get a copy.`);
+  }
+  if (wanted === undefined) {
+    return no('NoMember', 'No member Service has a port that copies could have.');
+  }
+  if (live === undefined) {
+    return no('Missing', `The leader of ${clusterID} has not created it yet.`);
+  }
+  if (!isCopy(live)) {
+    return no(
+      'CopyConflict',
+      `${clusterID} has a Service ${namespace}/${name} that is not a copy. Rename that Service, or federate under another name.`,
+    );
+  }
+  if (hasSelector(live)) {
+    return no(
+      'CopyHasSelector',
+      `A user gave the copy a selector, so its endpoints are no longer updated. Remove the selector.`,
+    );
+  }
+  return isSameCopy(wanted, live)
+    ? { status: 'True', reason: 'Copied', message: 'The copy is as it should be.' }
+    : no('Outdated', `The leader of ${clusterID} has not updated it yet.`);
+}

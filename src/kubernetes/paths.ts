@@ -1,0 +1,9 @@
+// The paths of the kubernetes plane on the api listener and the admin socket. Routes serve them and commands
+// call them.
+
+export const kubernetesPaths = {
+  members: '/hansa/v1/kubernetes/members',
+  services: '/hansa/v1/kubernetes/services',
+  /** The key of a federated Service, such as *\/shop, is one encoded segment. */
+  service: '/hansa/v1/kubernetes/services/{key}',
+} as const;

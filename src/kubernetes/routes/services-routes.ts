@@ -1,0 +1,55 @@
+// The routes that tell commands about federated Services: all of them, and one by its key.
+
+import { clusterKind } from '../../api/kinds/cluster.ts';
+import { excerpt } from '../../api/values/trust-domain.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { type PlaneRoute, route } from '../../core/plane/route.ts';
+import { findService, type ListOptions, listServices } from '../copies/list-services.ts';
+import type { SyncedMembers } from '../copies/synced-member.ts';
+import { kubernetesPaths } from '../paths.ts';
+
+export interface ServicesRoutesOptions {
+  /** Undefined where this site supervises no cluster set. */
+  readonly members: () => Pick<SyncedMembers, 'list'> | undefined;
+  /** The system namespace. */
+  readonly namespace: string;
+  readonly clock: Clock;
+}
+
+export function servicesRoutes(options: ServicesRoutesOptions): readonly PlaneRoute[] {
+  const listOptions = (): ListOptions => ({
+    members: options.members() ?? { list: () => [] },
+    namespace: options.namespace,
+    nowMs: options.clock.now(),
+  });
+  return [
+    route({
+      listener: 'api',
+      method: 'GET',
+      path: kubernetesPaths.services,
+      allow: 'rights',
+      rights: [{ verb: 'list', kind: clusterKind }],
+      handle: () => json({ services: listServices(listOptions()) }),
+    }),
+    route({
+      listener: 'api',
+      method: 'GET',
+      path: kubernetesPaths.service,
+      allow: 'rights',
+      rights: [{ verb: 'list', kind: clusterKind }],
+      handle: ({ params: { key } }) => {
+        const found = findService(key, listOptions());
+        if (found !== undefined) return json(found);
+        throw new HansaError(
+          'HANSA_NOT_FOUND',
+          `There is no federated Service ${JSON.stringify(excerpt(key))}. List them with hansa service list.`,
+        );
+      },
+    }),
+  ];
+}
+
+function json(value: unknown) {
+  return { status: 200, contentType: 'application/json', body: JSON.stringify(value) };
+}
