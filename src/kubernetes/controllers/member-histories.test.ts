@@ -249,7 +249,8 @@ class History {
         }
         return;
       case 'deleteSlices':
-        for (const one of slices) at.remove('slices', `${one.metadata.namespace}/${one.metadata.name}`);
+        for (const one of slices)
+          at.remove('slices', `${one.metadata.namespace}/${one.metadata.name}`);
         return;
       case 'takeName':
         if (!copies.includes('hansa-system/web')) at.put('services', nameTaker);
@@ -302,7 +303,7 @@ function expectedIn(target: TestCluster, { league, sites: [site] }: History) {
     .filter(isRef);
   const copies: unknown[] = [];
   const slices: unknown[] = [];
-  for (const [key, ref] of new Map(refs.map((ref) => [keyOfRef(ref), ref]))) {
+  for (const [key, ref] of new Map(refs.map((each) => [keyOfRef(each), each]))) {
     const inputs: MemberInput[] = league.clusters.flatMap((origin) =>
       origin
         .all('services')

@@ -14,7 +14,7 @@ import {
   sourceSlice,
   TestLeague,
 } from '../copies/test-league.ts';
-import type { Kinds } from '../copies/test-cluster.ts';
+import type { Stored } from '../copies/test-cluster.ts';
 
 const minute = 60_000;
 
@@ -35,7 +35,7 @@ const reachedIn = (cluster: TestLeague['b']): unknown =>
       ports?.map(({ port }) => port),
       endpoints?.flatMap(({ addresses }) => addresses),
     ])
-    .toSorted();
+    .toSorted((one, two) => (JSON.stringify(one) < JSON.stringify(two) ? -1 : 1));
 
 describe('other clusters reach a member Service', () => {
   test('by its external IPs, while its own cluster uses its pods', async () => {
@@ -97,7 +97,7 @@ describe('other clusters reach a member Service', () => {
         networkInterfaces: [{ externalIP: '192.0.2.9', internalIP: '10.1.0.9' }],
         ports: [{ port: 5432, protocol: 'TCP' }],
       },
-    } as unknown as Kinds['nativeServices']);
+    } as Stored);
     await league.leader();
     for (const cluster of league.clusters) {
       assert.deepEqual(copiesIn(cluster), ['hansa-system/db']);
@@ -201,7 +201,8 @@ describe('while a cluster cannot be reached', () => {
     league.b.put('services', memberService());
     league.b.put('slices', sourceSlice('shop-y', ['10.2.0.1']));
     const site = await league.leader();
-    return { league, site, ...league };
+    const { a, b, c, clock } = league;
+    return { league, site, a, b, c, clock };
   }
   const unreachable = (sinceMs: number): MemberState => ({
     state: 'Unreachable',

@@ -18,7 +18,8 @@ async function running() {
   league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1']));
   const site = await league.leader(5);
   league.b.writes.length = 0;
-  return { league, site, ...league };
+  const { a, b, c, clock } = league;
+  return { league, site, a, b, c, clock };
 }
 
 const epochsIn = (cluster: TestLeague['b']): unknown =>

@@ -51,8 +51,8 @@ export function collectInputs(options: CollectOptions): Collected {
   const held = new Map<string, MemberInput>();
   let nextMs: number | undefined;
   let hasNames = false;
-  const fate = (member: SyncedMember, annotated: string | undefined): MemberInput['fate'] => {
-    const found = fateOf(member.state, member.settings, annotated, nowMs);
+  const fate = (member: SyncedMember, policy: string | undefined): MemberInput['fate'] => {
+    const found = fateOf(member.state, member.settings, policy, nowMs);
     if (found.nextMs !== undefined) nextMs = Math.min(nextMs ?? Infinity, found.nextMs);
     return found.fate;
   };

@@ -20,7 +20,10 @@ describe('the list of federated Services', () => {
     const [view, ...others] = listServices(optionsOf(site, league));
     assert.deepEqual(others, []);
     assert.deepEqual(view?.ports, [{ name: 'http', port: 80, protocol: 'TCP' }]);
-    assert.deepEqual([view?.key, view?.scope, view?.namespace], ['*/web', 'global', 'hansa-system']);
+    assert.deepEqual(
+      [view?.key, view?.scope, view?.namespace],
+      ['*/web', 'global', 'hansa-system'],
+    );
     assert.deepEqual(
       view?.members.map(({ clusterID, type, isReady, endpoints, status, reason }) => [
         clusterID,

@@ -89,8 +89,11 @@ function viewOf(
 function memberView(input: MemberInput, member: SyncedMember, plan: Plan): MemberServiceView {
   const { service, isReady } = input;
   const { clusterID, namespace, name, kind } = service;
-  const { status = 'False', reason = '', message = '' } =
-    plan.outcomes.get(keyOfMember(service)) ?? {};
+  const {
+    status = 'False',
+    reason = '',
+    message = '',
+  } = plan.outcomes.get(keyOfMember(service)) ?? {};
   return {
     clusterID,
     namespace,
@@ -159,7 +162,10 @@ function statusOf(
   }
   const wanted = compileCopy(plan);
   if (namespaces.byKey(namespace) === undefined) {
-    return no('NoNamespace', `${clusterID} has no namespace ${namespace}. Create it to get a copy.`);
+    return no(
+      'NoNamespace',
+      `${clusterID} has no namespace ${namespace}. Create it to get a copy.`,
+    );
   }
   if (wanted === undefined) {
     return no('NoMember', 'No member Service has a port that copies could have.');

@@ -52,8 +52,8 @@ export class LiveSlices {
     return [...(this.#copies.get(copy)?.get(source) ?? [])].flatMap((key) => this.get(key) ?? []);
   }
 
-  wrote(key: string, slice: EndpointSlice): void {
-    this.#recent.wrote(key, slice);
+  wrote(key: string, slice: EndpointSlice, base: EndpointSlice | undefined): void {
+    this.#recent.wrote(key, slice, base);
     this.#index(key, this.get(key));
   }
 

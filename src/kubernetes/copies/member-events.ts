@@ -222,7 +222,8 @@ export class MemberEvents implements RunningSource {
   }
 
   #namespaceChanged({ key: name }: ObjectChange<Namespace>): void {
-    for (const [key, { plan }] of this.#term.states) if (plan.ref.namespace === name) this.#add(key);
+    for (const [key, { plan }] of this.#term.states)
+      if (plan.ref.namespace === name) this.#add(key);
   }
 }
 

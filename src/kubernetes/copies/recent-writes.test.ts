@@ -25,16 +25,25 @@ function scene(cached?: Written) {
 describe('recent writes', () => {
   test('are newer than the cache until it hears of them, and that is an echo', () => {
     const { recent, hear } = scene(object('9'));
-    recent.wrote('a/b', object('10'));
+    recent.wrote('a/b', object('10'), object('9'));
     assert.deepEqual(recent.live('a/b'), object('10'));
     assert.equal(hear(object('10')), true);
     assert.deepEqual(recent.live('a/b'), object('10'));
     assert.equal(hear(object('11')), false);
   });
 
+  test('are no echo of changes that they built on and the cache did not show', () => {
+    for (const events of [['10', '11'], ['11']]) {
+      const { recent, hear } = scene(object('9'));
+      recent.wrote('a/b', object('11'), object('10'));
+      assert.equal(hear(object(events[0] ?? '')), false, events.join());
+      assert.deepEqual(recent.live('a/b'), object('11'));
+    }
+  });
+
   test('are no echo where another write came after them', () => {
     const { recent, hear } = scene(object('9'));
-    recent.wrote('a/b', object('10'));
+    recent.wrote('a/b', object('10'), object('9'));
     assert.equal(hear(object('12')), false);
     assert.deepEqual(recent.live('a/b'), object('12'));
   });
@@ -42,7 +51,7 @@ describe('recent writes', () => {
   test('count for nothing where the cache heard of them before the answer', () => {
     const { recent, hear } = scene(object('9'));
     assert.equal(hear(object('10')), false);
-    recent.wrote('a/b', object('10'));
+    recent.wrote('a/b', object('10'), object('9'));
     assert.equal(hear(undefined), false);
     assert.equal(recent.live('a/b'), undefined);
   });
@@ -61,7 +70,7 @@ describe('recent writes', () => {
   test('are forgotten where the version of an object goes back, because etcd was restored', () => {
     for (const restored of ['999', '5']) {
       const { recent, hear } = scene(object('999'));
-      recent.wrote('a/b', object('1000'));
+      recent.wrote('a/b', object('1000'), object('999'));
       assert.equal(hear(object(restored)), false);
       assert.deepEqual(recent.live('a/b'), object(restored));
     }
@@ -69,7 +78,7 @@ describe('recent writes', () => {
 
   test('are forgotten after ten seconds, because etcd may have been restored', async () => {
     const { clock, recent, hear } = scene();
-    recent.wrote('a/b', object('1000'));
+    recent.wrote('a/b', object('1000'), undefined);
     hear(object('5'));
     assert.deepEqual(recent.live('a/b'), object('1000'));
     await clock.advance(10_000);

@@ -13,6 +13,8 @@ interface Known<T> {
   /** Undefined: it was deleted. */
   readonly object: T | undefined;
   readonly uid: string | undefined;
+  /** The version that it replaced; undefined: it was created. */
+  readonly base: string | undefined;
   readonly atMs: number;
 }
 
@@ -36,17 +38,17 @@ export class RecentWrites<T extends Written> {
     return cached !== undefined && age(cached, known.object) >= 0 ? cached : known.object;
   }
 
-  /** The server answered a write with this version. */
-  wrote(key: string, object: T): void {
+  /** The server answered a write with this version, in place of `base`. */
+  wrote(key: string, object: T, base: T | undefined): void {
     const cached = this.#cached(key);
     // The event came before the answer.
     if (cached !== undefined && age(cached, object) >= 0) this.#known.delete(key);
-    else this.#remember(key, object, object.metadata.uid);
+    else this.#remember(key, object, object.metadata.uid, base?.metadata.resourceVersion);
   }
 
   /** Call it before the deletion, which is two writes, and `forget` if that fails. */
   deletes(key: string, live: T): void {
-    this.#remember(key, undefined, live.metadata.uid);
+    this.#remember(key, undefined, live.metadata.uid, undefined);
   }
 
   /** After a write that failed, the cache is right, or will be. */
@@ -54,7 +56,10 @@ export class RecentWrites<T extends Written> {
     this.#known.delete(key);
   }
 
-  /** Whether a change of the cache is only the echo of a write. Call it for each one. */
+  /**
+   * Whether a change of the cache is only the echo of a write. Call it for each one. A change that a write
+   * built on, but the cache did not show yet, is no echo.
+   */
   isEcho({ key, old, new: now }: ObjectChange<T>): boolean {
     const known = this.#current(key);
     if (known === undefined) return false;
@@ -71,7 +76,7 @@ export class RecentWrites<T extends Written> {
     }
     const order = now === undefined ? 1 : age(now, known.object);
     if (order >= 0) this.#known.delete(key);
-    return order <= 0;
+    return order === 0 && old?.metadata.resourceVersion === known.base;
   }
 
   #current(key: string): Known<T> | undefined {
@@ -81,8 +86,13 @@ export class RecentWrites<T extends Written> {
     return undefined;
   }
 
-  #remember(key: string, object: T | undefined, uid: string | undefined): void {
-    this.#known.set(key, { object, uid, atMs: this.#clock.monotonic() });
+  #remember(
+    key: string,
+    object: T | undefined,
+    uid: string | undefined,
+    base: string | undefined,
+  ): void {
+    this.#known.set(key, { object, uid, base, atMs: this.#clock.monotonic() });
   }
 }
 

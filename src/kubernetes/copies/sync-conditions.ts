@@ -1,6 +1,7 @@
 // Tells member Services of the target, in a condition of their status, what became of them. The cache
 // holds only a part of a Service, so a Service is read before its status is written.
 
+import { jsonEquals } from '../../api/schema/json.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
@@ -9,7 +10,13 @@ import { memberCondition } from '../names.ts';
 import type { Condition, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import type { Outcome, Plan } from '../services/compile-plan.ts';
-import { federatedRefOf, isRef } from '../services/federated-name.ts';
+import {
+  type FederatedRef,
+  federatedRefOf,
+  isRef,
+  keyOfRef,
+  type NameProblem,
+} from '../services/federated-name.ts';
 import { asConflict, type CopyProblem, type SyncTerm } from './sync-term.ts';
 
 /** Of the whole message; a Service may have many conflicts. */
@@ -25,12 +32,17 @@ export async function syncConditions(
   problem: CopyProblem | undefined,
   context: ReconcileContext,
 ): Promise<number | undefined> {
+  const key = keyOfRef(ref);
+  const isStill = (service: Service): boolean => {
+    const found = refIn(term, service);
+    return isRef(found) && keyOfRef(found) === key;
+  };
   let waitMs: number | undefined;
   for (const [member, outcome] of outcomes) {
     const [clusterID, kind, namespace, name] = member.split('/');
     if (clusterID !== target || kind !== 'Service' || !namespace || !name) continue;
     const told = problem === undefined ? outcome : withProblem(outcome, problem, ref);
-    const ownMs = await writeCondition(term, `${namespace}/${name}`, told, context);
+    const ownMs = await writeCondition(term, `${namespace}/${name}`, told, isStill, context);
     if (ownMs !== undefined) waitMs = Math.min(waitMs ?? pauseMs, ownMs);
   }
   return waitMs;
@@ -44,14 +56,17 @@ export async function syncCondition(
 ): Promise<ReconcileResult | undefined> {
   const service = term.services.live(key);
   if (service === undefined) return undefined;
-  const found = isCopy(service)
-    ? undefined
-    : federatedRefOf(service.metadata, term.options.namespace);
+  const found = refIn(term, service);
   // The run of its federated Service decides.
   if (isRef(found)) return undefined;
   const outcome = found && ({ status: 'False', ...found } as const);
-  const waitMs = await writeCondition(term, key, outcome, context);
+  const isStill = (fresh: Service): boolean => jsonEquals(refIn(term, fresh), found);
+  const waitMs = await writeCondition(term, key, outcome, isStill, context);
   return waitMs === undefined ? undefined : { requeueAfterMs: waitMs };
+}
+
+function refIn({ options }: SyncTerm, service: Service): FederatedRef | NameProblem | undefined {
+  return isCopy(service) ? undefined : federatedRefOf(service.metadata, options.namespace);
 }
 
 function withProblem(
@@ -68,11 +83,15 @@ function withProblem(
     : { status, reason: problem, message: text };
 }
 
-/** Returns how long it must wait, if it must. */
+/**
+ * Writes nothing where the Service that was read is no longer the one that the outcome is about: the watch
+ * will say so. Returns how long it must wait, if it must.
+ */
 async function writeCondition(
   term: SyncTerm,
   key: string,
   outcome: Outcome | undefined,
+  isStill: (service: Service) => boolean,
   { signal }: ReconcileContext,
 ): Promise<number | undefined> {
   const { member, clock } = term.options;
@@ -87,11 +106,12 @@ async function writeCondition(
   try {
     const path = kubePath`/api/v1/namespaces/${namespace}/services/${name}`;
     const fresh = await member.client.get<Service>(path);
-    if (isTold(fresh, outcome)) return undefined;
+    if (!isStill(fresh) || isTold(fresh, outcome)) return undefined;
     const conditions = conditionsWith(fresh.status?.conditions ?? [], outcome, clock.now());
     const changed = { ...fresh, status: { ...fresh.status, conditions } };
     term.toldMs.set(key, nowMs);
-    term.services.wrote(key, await member.client.replace<Service>(`${path}/status`, changed));
+    const written = await member.client.replace<Service>(`${path}/status`, changed);
+    term.services.wrote(key, written, fresh);
     return undefined;
   } catch (error) {
     term.services.forget(key);

@@ -148,12 +148,10 @@ async function applyCopy(
     }
     if (live !== undefined && isSameCopy(wanted, live)) return live;
     signal.throwIfAborted();
-    const written =
-      live === undefined
-        ? await writer.create(collection, wanted)
-        : await repair(term, path, wanted, writer);
-    term.services.wrote(key, written);
-    return written;
+    if (live !== undefined) return await repair(term, key, path, wanted, writer);
+    const created = await writer.create(collection, wanted);
+    term.services.wrote(key, created, undefined);
+    return created;
   } catch (error) {
     term.services.forget(key);
     throw asConflict(error);
@@ -162,7 +160,8 @@ async function applyCopy(
 
 /** The cache holds only a part of the Service, so it is read again first. */
 async function repair(
-  { options }: SyncTerm,
+  { options, services }: SyncTerm,
+  key: string,
   path: string,
   wanted: Service,
   writer: FencedWriter,
@@ -170,7 +169,9 @@ async function repair(
   const fresh = await options.member.client.get<Service>(path);
   if (problemOf(fresh) !== undefined) throw changedMeanwhile(path);
   if (isSameCopy(wanted, fresh)) return fresh;
-  return writer.replace(path, repairedCopy(wanted, fresh), fresh);
+  const written = await writer.replace(path, repairedCopy(wanted, fresh), fresh);
+  services.wrote(key, written, fresh);
+  return written;
 }
 
 function changedMeanwhile(path: string): HansaError {

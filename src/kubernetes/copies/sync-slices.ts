@@ -110,7 +110,7 @@ async function write(
       live === undefined
         ? await writer.create(collectionOf(namespace), wanted)
         : await writer.replace(pathOf(namespace, name), wanted, live);
-    term.slices.wrote(key, written);
+    term.slices.wrote(key, written, live);
   } catch (error) {
     term.slices.forget(key);
     throw asConflict(error);

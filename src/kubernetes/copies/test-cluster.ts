@@ -2,7 +2,6 @@
 // versions, preconditions, fencing, namespaces and garbage collection. It notes each write of ours, and
 // each that must not happen.
 
-import type { NativeService } from '../../api/kinds/native-service.ts';
 import { type Clock, type Random, sleep } from '../../core/clock/clock.ts';
 import type { KubeObject, KubePreconditions } from '../../core/kube/kube-client.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
@@ -17,7 +16,7 @@ export interface Kinds {
   readonly slices: EndpointSlice;
   readonly nodes: Node;
   readonly namespaces: Namespace;
-  readonly nativeServices: NativeService & KubeObject;
+  readonly nativeServices: Stored;
 }
 export type KindName = keyof Kinds;
 export type Stored = KubeObject & { readonly metadata: ObjectMeta };
@@ -68,12 +67,12 @@ export class TestCluster {
 
   /** A write of a user or of Kubernetes. Keeps uid and creation time of what is there. */
   put<K extends KindName>(kind: K, object: Kinds[K]): Kinds[K] {
-    const key = keyOfObject(object as Stored);
+    const key = keyOfObject(object);
     const old = this.#objects[kind].get(key);
     const metadata: ObjectMeta = {
       uid: old?.metadata.uid ?? `uid-${this.id}-${this.#version + 1}`,
       creationTimestamp: old?.metadata.creationTimestamp ?? '2026-01-01T00:00:00Z',
-      ...(object.metadata as ObjectMeta),
+      ...object.metadata,
       resourceVersion: String(++this.#version),
     };
     const stored = { ...object, metadata } as unknown as Stored;
@@ -179,8 +178,7 @@ export class TestCluster {
   #empty(namespace: string): void {
     for (const kind of ['services', 'slices', 'nativeServices'] as const) {
       for (const { metadata } of this.all(kind)) {
-        const meta = metadata as ObjectMeta;
-        if (meta.namespace === namespace) this.remove(kind, keyOfObject({ metadata: meta }));
+        if (metadata.namespace === namespace) this.remove(kind, keyOfObject({ metadata }));
       }
     }
   }

@@ -1,5 +1,6 @@
 // Test fixture: sites that see clusters with a delay, and lead members in terms that the test decides.
 
+import type { NativeService } from '../../api/kinds/native-service.ts';
 import type { Clock, Random, Timer } from '../../core/clock/clock.ts';
 import type { KubeObject } from '../../core/kube/kube-client.ts';
 import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
@@ -86,7 +87,7 @@ export class TestView implements SyncedMember {
   });
   readonly nodes = new TestCache<Kinds['nodes']>(this, () => undefined);
   readonly namespaces = new TestCache<Kinds['namespaces']>(this, () => undefined);
-  readonly nativeServices = new TestCache<Kinds['nativeServices']>(this, federatedKey);
+  readonly nativeServices = new TestCache<NativeService & KubeObject>(this, federatedKey);
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #waiting: Parameters<ClusterListener>[] = [];
@@ -157,8 +158,7 @@ export class TestSite {
   readonly #gone = new Set<string>();
   readonly #options: SiteOptions;
   readonly members = {
-    get: (clusterID: string) =>
-      this.#gone.has(clusterID) ? undefined : this.views.get(clusterID),
+    get: (clusterID: string) => (this.#gone.has(clusterID) ? undefined : this.views.get(clusterID)),
     list: () => [...this.views.values()].filter(({ clusterID }) => !this.#gone.has(clusterID)),
     onChange: (listener: (clusterID: string) => void) => {
       this.#listeners.add(listener);

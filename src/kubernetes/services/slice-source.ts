@@ -33,7 +33,9 @@ export function parseSourceID(text: string): SliceSource | undefined {
   if (type === 'addresses' && slice === undefined) {
     return { member, clusterID, kind, namespace, name, slice: undefined };
   }
-  return type === 'slice' && slice ? { member, clusterID, kind, namespace, name, slice } : undefined;
+  return type === 'slice' && slice
+    ? { member, clusterID, kind, namespace, name, slice }
+    : undefined;
 }
 
 /** Of a slice of a copy. Empty where a user removed it. */

@@ -28,9 +28,7 @@ export function fateOf(
   // Not known to be away: after a start of the site, nothing is drained or removed before the first attempt.
   if (state === 'Connecting') {
     const endMs = sinceMs + Math.max(graceSeconds, defaultGraceSeconds) * 1000;
-    return nowMs >= endMs
-      ? { fate: 'remove', nextMs: undefined }
-      : { fate: 'use', nextMs: endMs };
+    return nowMs >= endMs ? { fate: 'remove', nextMs: undefined } : { fate: 'use', nextMs: endMs };
   }
   const endMs = sinceMs + graceSeconds * 1000;
   if (policy === 'remove' || nowMs >= endMs) return { fate: 'remove', nextMs: undefined };
