@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { KubeResponse } from '../kube-client.ts';
-import { ModelServer } from './test-model-server.ts';
-import { cached, reflect, stored } from './test-reflected-model.ts';
+import { ModelServer } from '../../../../test/fakes/memory-kube/model-server.ts';
+import { cached, reflect, stored } from '../../../../test/fakes/memory-kube/reflected-model.ts';
 
 const item = (name: string, more: object = {}): object => ({
   metadata: { name, namespace: 'default', resourceVersion: '1', labels: {} },

@@ -5,8 +5,13 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { SeededRandom } from '../../clock/seeded-random.ts';
 import { compareVersions } from './resource-version.ts';
-import { ModelServer } from './test-model-server.ts';
-import { cached, type Reflected, reflect, stored } from './test-reflected-model.ts';
+import { ModelServer } from '../../../../test/fakes/memory-kube/model-server.ts';
+import {
+  cached,
+  type Reflected,
+  reflect,
+  stored,
+} from '../../../../test/fakes/memory-kube/reflected-model.ts';
 
 const name = fc.constantFrom('a', 'b', 'c', 'd', 'e');
 const change = fc.oneof(
@@ -60,7 +65,7 @@ async function play({ server, clock }: Reflected, action: Action): Promise<void>
     case 'answer':
       return void server.faults.push(action.with);
     case 'lag':
-      server.lag = action.by;
+      server.cluster.lag = action.by;
       return undefined;
     case 'late':
       // An old state of an object, which may be deleted by now.
@@ -118,7 +123,7 @@ function reflected(seed: number, usesInitialEvents: boolean, isSupported = true)
   const server = new ModelServer();
   server.put('a');
   server.put('b');
-  if (!isSupported) server.initialEvents = random.pick(['rejects', 'ignores']);
+  if (!isSupported) server.cluster.initialEvents = random.pick(['rejects', 'ignores']);
   server.cut = (text) => {
     const at = random.integer(0, text.length);
     return [text.subarray(0, at), text.subarray(at)];

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { settle } from '../../clock/virtual.ts';
 import type { SourceSink } from '../../reconcile/source.ts';
-import { ModelServer } from './test-model-server.ts';
-import { cached, reflect, stored } from './test-reflected-model.ts';
+import { ModelServer } from '../../../../test/fakes/memory-kube/model-server.ts';
+import { cached, reflect, stored } from '../../../../test/fakes/memory-kube/reflected-model.ts';
 
 function serverWith(...names: readonly string[]): ModelServer {
   const server = new ModelServer();
@@ -67,7 +67,7 @@ for (const usesInitialEvents of [true, false]) {
       server.remove('a');
       await clock.advance(0);
       server.reset();
-      server.lag = 100;
+      server.cluster.lag = 100;
       server.compact();
       server.put('c');
       server.compact();
@@ -254,7 +254,7 @@ suite('a reflector', () => {
   test('lists where the server refuses or ignores initial events, and asks only once', async () => {
     for (const initialEvents of ['rejects', 'ignores'] as const) {
       const server = serverWith('a');
-      server.initialEvents = initialEvents;
+      server.cluster.initialEvents = initialEvents;
       const { clock, reflector } = reflect(server);
       await clock.advance(60_000);
       server.reset();
@@ -269,7 +269,7 @@ suite('a reflector', () => {
 
   test('lists where a bookmark comes before the end of the initial events', async () => {
     const server = serverWith('a');
-    server.initialEvents = 'ignores';
+    server.cluster.initialEvents = 'ignores';
     const { clock, reflector, failures } = reflect(server);
     await clock.advance(0);
     server.tick();

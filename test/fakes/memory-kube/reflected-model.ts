@@ -1,12 +1,12 @@
 // Test fixture: a reflector of a model API server on a virtual clock, and a recorder of its changes.
 
-import { silentLog } from '../../log/test-log.ts';
-import { SeededRandom } from '../../clock/seeded-random.ts';
-import { VirtualClock } from '../../clock/virtual.ts';
-import type { ObjectChange } from './object-cache.ts';
-import { Reflector } from './reflector.ts';
-import type { ReflectorOptions } from './reflector-options.ts';
-import { type ModelObject, ModelServer } from './test-model-server.ts';
+import { silentLog } from '../../../src/core/log/test-log.ts';
+import { SeededRandom } from '../../../src/core/clock/seeded-random.ts';
+import { VirtualClock } from '../../../src/core/clock/virtual.ts';
+import type { ObjectChange } from '../../../src/core/kube/reflector/object-cache.ts';
+import { Reflector } from '../../../src/core/kube/reflector/reflector.ts';
+import type { ReflectorOptions } from '../../../src/core/kube/reflector/reflector-options.ts';
+import { type ModelObject, ModelServer } from './model-server.ts';
 
 export interface Reflected {
   readonly server: ModelServer;

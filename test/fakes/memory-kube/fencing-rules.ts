@@ -1,0 +1,110 @@
+// The fencing policies of the plane in TypeScript, for simulation. The real ones are
+// ValidatingAdmissionPolicies; tests on a real kube-apiserver judge those.
+
+import { jsonEquals } from '../../../src/api/schema/json.ts';
+import { epochIn } from '../../../src/core/kube/lease/kube-lease.ts';
+import {
+  copyAnnotation,
+  deletingAnnotation,
+  epochAnnotation,
+  epochFloorAnnotation,
+  leaseName,
+  managedByLabel,
+  manager,
+  memberCondition,
+  originKey,
+} from '../../../src/kubernetes/names.ts';
+import type { AdmissionRequest } from './object-writer.ts';
+import { type Fields, fieldsOf, type SentObject } from './stored-object.ts';
+
+/** Returns why the request is refused, or undefined. */
+export function fencingRules(
+  isSite: (user: string) => boolean,
+): (request: AdmissionRequest) => string | undefined {
+  return (request) => {
+    const { plural } = request.resource;
+    const isLease = plural === 'leases' && nameOf(request) === leaseName;
+    const isCopied = plural === 'services' || plural === 'endpointslices';
+    if (!isLease && !isCopied) return undefined;
+    if (!isSite(request.user)) return refusedMarks(request);
+    if (isLease) return refusedLease(request);
+    return request.isStatus ? refusedStatus(request) : refusedCopy(request);
+  };
+}
+
+function nameOf({ object, old }: AdmissionRequest): unknown {
+  return object?.metadata['name'] ?? old?.metadata.name;
+}
+
+const annotationsOf = (object: SentObject | undefined): Readonly<Record<string, string>> =>
+  (object?.metadata['annotations'] ?? {}) as Record<string, string>;
+
+const epochOf = (object: SentObject | undefined, key = epochAnnotation): number =>
+  epochIn(annotationsOf(object), key);
+
+function refusedCopy({ operation, resource, object, old }: AdmissionRequest): string | undefined {
+  const epoch = epochOf(object);
+  const oldEpoch = epochOf(old);
+  if (operation !== 'DELETE' && epoch === 0) return 'a write of a site needs an epoch';
+  if (operation !== 'CREATE' && oldEpoch === 0) return 'a site may change only copies';
+  if (operation === 'UPDATE' && epoch < oldEpoch) {
+    return `another leader has taken over: the object has epoch ${oldEpoch}, and this write has epoch ${epoch}`;
+  }
+  if (operation === 'DELETE') {
+    return epochOf(old, deletingAnnotation) === oldEpoch ? undefined : 'the copy is not marked';
+  }
+  if (operation === 'CREATE') {
+    const labels = (object?.metadata['labels'] ?? {}) as Record<string, string>;
+    const annotations = annotationsOf(object);
+    const isMarked = (annotations[copyAnnotation] ?? annotations[originKey] ?? '') !== '';
+    if (labels[managedByLabel] !== manager || !isMarked) return 'a copy needs its marks';
+  }
+  return resource.plural === 'services' ? refusedSpec(object, old) : undefined;
+}
+
+function refusedSpec(
+  object: SentObject | undefined,
+  old: SentObject | undefined,
+): string | undefined {
+  const spec = fieldsOf(object?.['spec']);
+  const isPlain =
+    (spec['type'] ?? 'ClusterIP') === 'ClusterIP' &&
+    ((spec['externalIPs'] ?? []) as readonly string[]).length === 0 &&
+    Object.keys(fieldsOf(spec['selector'])).length === 0;
+  return isPlain || (old !== undefined && jsonEquals(spec, old['spec']))
+    ? undefined
+    : 'a copy is of type ClusterIP, without external IPs and without a selector';
+}
+
+function refusedStatus({ object, old }: AdmissionRequest): string | undefined {
+  const isSameMetadata = ['labels', 'annotations', 'finalizers', 'ownerReferences'].every((field) =>
+    jsonEquals(object?.metadata[field], old?.metadata[field]),
+  );
+  if (!isSameMetadata) return 'a site may not change metadata through the status';
+  const others = (status: Fields): readonly Fields[] =>
+    ((status['conditions'] ?? []) as readonly Fields[]).filter(
+      ({ type }) => type !== memberCondition,
+    );
+  const status = fieldsOf(object?.['status']);
+  const before = fieldsOf(old?.['status']);
+  return jsonEquals(status['loadBalancer'], before['loadBalancer']) &&
+    jsonEquals(others(status), others(before))
+    ? undefined
+    : `a site may change only the condition ${memberCondition}`;
+}
+
+function refusedLease({ operation, object, old }: AdmissionRequest): string | undefined {
+  if (operation === 'DELETE') return undefined;
+  const isSound = [epochAnnotation, epochFloorAnnotation].every(
+    (key) => epochOf(object, key) >= epochOf(old, key),
+  );
+  return isSound ? undefined : 'the epoch and the epoch floor of a Lease never go back';
+}
+
+function refusedMarks({ operation, object, old }: AdmissionRequest): string | undefined {
+  if (operation === 'DELETE') return undefined;
+  const isSame = [epochAnnotation, epochFloorAnnotation, deletingAnnotation].every(
+    (key) => annotationsOf(object)[key] === annotationsOf(old)[key],
+  );
+  return isSame ? undefined : 'only sites add, change or remove epochs';
+}
