@@ -28,7 +28,12 @@ export interface Kind<
 > {
   readonly kind: string;
   /** Of objects that Kubernetes clusters store. The site renders their CRD, but does not serve them. */
-  readonly cluster?: { readonly group: string; readonly scope: 'Cluster' | 'Namespaced' };
+  readonly cluster?: {
+    readonly group: string;
+    readonly scope: 'Cluster' | 'Namespaced';
+    /** On the whole object, with `self.metadata.name`. */
+    readonly rules?: readonly ObjectRule[];
+  };
   readonly plural: string;
   readonly singular: string;
   readonly shortNames: readonly string[];
@@ -58,6 +63,12 @@ export interface Kind<
   readonly editable?: true;
   /** Fields that the right to write the object does not cover. */
   readonly guardedFields?: readonly GuardedField[];
+}
+
+/** In CEL, for the CRD. */
+export interface ObjectRule {
+  readonly cel: string;
+  readonly message: string;
 }
 
 /** Setting, changing or removing the field needs a further right. Of the preset roles only `admin` has it. */

@@ -47,7 +47,7 @@ export function crdOf(kind: Kind): CustomResourceDefinition {
               type: 'object',
               properties,
               ...(kind.specRequired ? { required: ['spec'] } : {}),
-              ...(kind.cluster === undefined ? {} : onlyName(kind)),
+              ...(kind.cluster === undefined ? {} : objectRules(kind)),
             },
           },
           ...(kind.status === undefined ? {} : { subresources: { status: {} } }),
@@ -70,10 +70,12 @@ export function crdOf(kind: Kind): CustomResourceDefinition {
   };
 }
 
-/** At a site, the write path holds this rule. */
-function onlyName({ kind, singleton }: Kind): JsonObject {
-  if (singleton === undefined) return {};
-  const message = `the only ${kind} of a cluster has the name ${singleton}`;
-  const rule = `self.metadata.name == '${singleton}'`;
-  return { 'x-kubernetes-validations': [{ rule, message }] };
+/** At a site, the write path holds the rule of singletons. */
+function objectRules({ kind, singleton, cluster }: Kind): JsonObject {
+  const rules = (cluster?.rules ?? []).map(({ cel, message }) => ({ rule: cel, message }));
+  if (singleton !== undefined) {
+    const message = `the only ${kind} of a cluster has the name ${singleton}`;
+    rules.push({ rule: `self.metadata.name == '${singleton}'`, message });
+  }
+  return rules.length === 0 ? {} : { 'x-kubernetes-validations': rules };
 }

@@ -17,12 +17,22 @@ const idPattern = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
 export const clusterClaimKind = defineKind({
   kind: 'ClusterClaim',
-  cluster: { group: clustersGroup, scope: 'Cluster' },
+  cluster: {
+    group: clustersGroup,
+    scope: 'Cluster',
+    rules: [
+      {
+        cel: 'self.metadata.name == self.spec.name.lowerAscii()',
+        message:
+          'the name of a claim is its key in lower case, such as id.k8s.io, so that a key has one claim',
+      },
+    ],
+  },
   plural: 'clusterclaims',
   singular: 'clusterclaim',
   shortNames: ['claim', 'claims'],
   description:
-    'A fact that a cluster states about itself. Hansa reads the claims id.k8s.io (the ID of the cluster in its cluster set), clusterSet.k8s.io and supervisor.antreaplus.vmware-tanzu.com. The key is a field, because some keys are not allowed as names of objects.',
+    'A fact that a cluster states about itself. Hansa reads the claims id.k8s.io (the ID of the cluster in its cluster set), clusterSet.k8s.io and supervisor.antreaplus.vmware-tanzu.com. The key is a field, because names of objects have no upper case. The name of the object is the key in lower case.',
   names: 'dns-subdomain',
   specRequired: true,
   spec: s.object({

@@ -9,6 +9,19 @@ export type Federation = ResourceOf<typeof federationKind>;
 /** The API group of the kinds that Hansa adds to clusters. */
 export const clustersGroup = 'clusters.hansa.dev';
 
+/** The only one of a cluster. */
+export const federationName = 'federation';
+
+const octet = '(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])';
+const group = '[0-9a-fA-F]{1,4}';
+/** `::` stands for one group or more, so the groups around it are at most seven. */
+const shortened = [1, 2, 3, 4, 5, 6]
+  .map((before) => `(${group}:){1,${before}}(:${group}){1,${7 - before}}`)
+  .join('|');
+
+/** Exact, because CEL has no function for it in Kubernetes 1.30 and below. Without IPv4 in IPv6 form. */
+export const prefixPattern = `^((${octet}\\.){3}${octet}/(3[0-2]|[12]?[0-9])|((${group}:){7}${group}|(${group}:){1,7}:|:(:${group}){1,7}|::|${shortened})/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))$`;
+
 const label = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$';
 
 const clusterID = s.string({
@@ -24,7 +37,7 @@ export const federationKind = defineKind({
   plural: 'federations',
   singular: 'federation',
   shortNames: [],
-  singleton: 'federation',
+  singleton: federationName,
   description:
     'The cluster set that a cluster belongs to. In the cluster of a supervisor it lists all members. In other clusters it may be empty; then it only says that the cluster is a member.',
   names: 'dns-label',
@@ -100,7 +113,7 @@ export const federationKind = defineKind({
                     description: 'An IPv4 or IPv6 prefix in CIDR form.',
                     minLength: 3,
                     maxLength: 49,
-                    pattern: '^[0-9a-fA-F.:]+/[0-9]{1,3}$',
+                    pattern: prefixPattern,
                   }),
                 }),
               ),

@@ -1,0 +1,187 @@
+// Admission policies that fence the writes of sites: a leader of an old term can change nothing, a site changes
+// only its copies, and only sites write epochs. Pure.
+
+import type { Manifest } from '../../core/kube/manifests/manifest.ts';
+import {
+  copyAnnotation,
+  deletingAnnotation,
+  epochAnnotation,
+  epochFloorAnnotation,
+  leaseName,
+  managedByLabel,
+  manager,
+  memberCondition,
+  originKey,
+} from '../names.ts';
+import {
+  annotationOf,
+  epochIn,
+  isPrincipal,
+  type Policy,
+  type PolicyRule,
+  policyManifests,
+  text,
+} from './policy.ts';
+
+export interface FencingOptions {
+  /** The system namespace. */
+  readonly namespace: string;
+  /** The user names of sites. */
+  readonly users: readonly string[];
+}
+
+export function fencingPolicies({ namespace, users }: FencingOptions): readonly Manifest[] {
+  const site = isPrincipal(namespace, users);
+  return [
+    copies(site),
+    copiedServices(site),
+    serviceStatus(site),
+    lease(site),
+    marksOfOthers(site),
+  ].flatMap(policyManifests);
+}
+
+const slices = { group: 'discovery.k8s.io', version: 'v1', resources: ['endpointslices'] } as const;
+const services = { group: '', version: 'v1' } as const;
+const leader: Omit<PolicyRule, 'operations'> = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  resources: ['leases'],
+  names: [leaseName],
+};
+
+const epochs = {
+  epoch: epochIn('object', epochAnnotation),
+  oldEpoch: epochIn('oldObject', epochAnnotation),
+};
+
+/**
+ * Others cannot write the epoch annotation, so an object with an epoch is ours, even if a user took our label
+ * away. A deletion needs a mark of the same epoch: a leader of an old term cannot write one.
+ */
+const copies = (site: string): Policy => ({
+  name: 'hansa-league-copies',
+  failurePolicy: 'Fail',
+  rules: [
+    { ...services, resources: ['services'], operations: ['CREATE', 'UPDATE', 'DELETE'] },
+    { ...slices, operations: ['CREATE', 'UPDATE', 'DELETE'] },
+  ],
+  conditions: { site },
+  variables: {
+    ...epochs,
+    deleting: epochIn('oldObject', deletingAnnotation),
+  },
+  validations: [
+    {
+      expression: "request.operation == 'DELETE' || variables.epoch > 0",
+      message: `a write of a Hansa site needs the epoch of its term in the annotation ${epochAnnotation}`,
+    },
+    {
+      expression: "request.operation == 'CREATE' || variables.oldEpoch > 0",
+      message: 'a Hansa site may change only copies that a Hansa site created',
+    },
+    {
+      expression: "request.operation != 'UPDATE' || variables.epoch >= variables.oldEpoch",
+      message: 'another leader has taken over: the object has a newer epoch',
+      messageExpression:
+        "'another leader has taken over: the object has epoch ' + string(variables.oldEpoch) + ', and this write has epoch ' + string(variables.epoch)",
+    },
+    {
+      expression: [
+        "request.operation != 'CREATE'",
+        `(object.metadata.?labels[?${text(managedByLabel)}].orValue('') == ${text(manager)} && ${annotationOf('object', copyAnnotation)}.orValue(${annotationOf('object', originKey)}.orValue('')) != '')`,
+      ].join(' || '),
+      message: `a copy needs the label ${managedByLabel}: ${manager}, and the annotation ${copyAnnotation} (a Service) or ${originKey} (an EndpointSlice)`,
+    },
+    {
+      expression: "request.operation != 'DELETE' || variables.deleting == variables.oldEpoch",
+      message: `before a Hansa site deletes a copy, it sets the annotation ${deletingAnnotation} to the epoch of the copy`,
+    },
+  ],
+});
+
+/** A stolen credential must not open ports on nodes, claim external addresses, or select Pods. */
+const copiedServices = (site: string): Policy => ({
+  name: 'hansa-league-services',
+  failurePolicy: 'Fail',
+  rules: [{ ...services, resources: ['services'], operations: ['CREATE', 'UPDATE'] }],
+  conditions: { site },
+  validations: [
+    {
+      expression: [
+        "(object.spec.?type.orValue('ClusterIP') == 'ClusterIP' && size(object.spec.?externalIPs.orValue([])) == 0 && size(object.spec.?selector.orValue({})) == 0)",
+        // The mark before a deletion leaves all else as a user changed it.
+        "(request.operation == 'UPDATE' && object.spec == oldObject.spec)",
+      ].join(' || '),
+      message: 'a copy is of type ClusterIP, without external IPs and without a selector',
+    },
+  ],
+});
+
+/** The status subresource accepts changes of metadata too. */
+const serviceStatus = (site: string): Policy => {
+  const conditionsOf = (object: string): string =>
+    `${object}.?status.?conditions.orValue([]).filter(c, c.type != ${text(memberCondition)})`;
+  return {
+    name: 'hansa-league-service-status',
+    failurePolicy: 'Fail',
+    rules: [{ ...services, resources: ['services/status'], operations: ['UPDATE'] }],
+    conditions: { site },
+    validations: [
+      {
+        expression: ['labels', 'annotations', 'finalizers', 'ownerReferences']
+          .map((field) => `object.metadata.?${field} == oldObject.metadata.?${field}`)
+          .join(' && '),
+        message: 'a Hansa site may not change metadata through the status of a Service',
+      },
+      {
+        expression: [
+          'object.?status.?loadBalancer == oldObject.?status.?loadBalancer',
+          `${conditionsOf('object')} == ${conditionsOf('oldObject')}`,
+        ].join(' && '),
+        message: `in the status of a Service, a Hansa site may change only the condition ${memberCondition}`,
+      },
+    ],
+  };
+};
+
+const lease = (site: string): Policy => ({
+  name: 'hansa-league-lease',
+  failurePolicy: 'Fail',
+  rules: [{ ...leader, operations: ['CREATE', 'UPDATE'] }],
+  conditions: { site },
+  variables: {
+    ...epochs,
+    floor: epochIn('object', epochFloorAnnotation),
+    oldFloor: epochIn('oldObject', epochFloorAnnotation),
+  },
+  validations: [
+    {
+      expression: 'variables.epoch >= variables.oldEpoch && variables.floor >= variables.oldFloor',
+      message: 'the epoch and the epoch floor of a Lease never go back',
+    },
+  ],
+});
+
+/** Users may edit and delete copies. Controllers of Kubernetes keep annotations that they do not know. */
+const marksOfOthers = (site: string): Policy => {
+  const keys = [epochAnnotation, epochFloorAnnotation, deletingAnnotation];
+  const same = (key: string): string =>
+    `(oldObject == null ? !${annotationOf('object', key)}.hasValue() : ${annotationOf('object', key)} == ${annotationOf('oldObject', key)})`;
+  return {
+    name: 'hansa-league-epochs',
+    failurePolicy: 'Ignore',
+    rules: [
+      { ...services, resources: ['services', 'services/status'], operations: ['CREATE', 'UPDATE'] },
+      { ...slices, operations: ['CREATE', 'UPDATE'] },
+      { ...leader, operations: ['CREATE', 'UPDATE'] },
+    ],
+    conditions: { 'not-a-site': `!(${site})` },
+    validations: [
+      {
+        expression: keys.map(same).join(' && '),
+        message: `only Hansa sites add, change or remove the annotations ${keys.join(', ')}: keep them as they are in an update, and leave them out of a new object`,
+      },
+    ],
+  };
+};

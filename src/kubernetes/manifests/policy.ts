@@ -1,0 +1,117 @@
+// Renders a ValidatingAdmissionPolicy with its binding, and the CEL expressions that policies share. The
+// expressions use nothing that Kubernetes 1.30 does not have. Pure.
+
+import {
+  type Manifest,
+  ownLabels,
+  sitePath,
+  userPrefix,
+} from '../../core/kube/manifests/manifest.ts';
+
+const apiVersion = 'admissionregistration.k8s.io/v1';
+
+/** Which requests a policy judges. */
+export interface PolicyRule {
+  readonly group: string;
+  readonly version: string;
+  readonly resources: readonly string[];
+  readonly names?: readonly string[];
+  readonly operations: readonly ('CREATE' | 'UPDATE' | 'DELETE')[];
+}
+
+export interface Validation {
+  readonly expression: string;
+  readonly message: string;
+  /** CEL that says more than `message`. */
+  readonly messageExpression?: string;
+}
+
+export interface Policy {
+  readonly name: string;
+  readonly rules: readonly PolicyRule[];
+  /** What happens where the policy cannot be evaluated. */
+  readonly failurePolicy: 'Fail' | 'Ignore';
+  /** By name. */
+  readonly conditions: Readonly<Record<string, string>>;
+  readonly variables?: Readonly<Record<string, string>>;
+  readonly validations: readonly Validation[];
+  /** The cluster-scoped object `params`. Without it, the policy allows all. */
+  readonly params?: { readonly apiVersion: string; readonly kind: string; readonly name: string };
+}
+
+export function policyManifests(policy: Policy): readonly Manifest[] {
+  const { name, rules, failurePolicy, conditions, variables = {}, validations, params } = policy;
+  const metadata = { name, labels: ownLabels };
+  return [
+    {
+      apiVersion,
+      kind: 'ValidatingAdmissionPolicy',
+      metadata,
+      spec: {
+        failurePolicy,
+        ...(params === undefined
+          ? {}
+          : { paramKind: { apiVersion: params.apiVersion, kind: params.kind } }),
+        matchConstraints: {
+          resourceRules: rules.map(({ group, version, resources, names, operations }) => ({
+            apiGroups: [group],
+            apiVersions: [version],
+            resources,
+            ...(names === undefined ? {} : { resourceNames: names }),
+            operations,
+          })),
+        },
+        matchConditions: named(conditions),
+        variables: named(variables),
+        validations,
+      },
+    },
+    {
+      apiVersion,
+      kind: 'ValidatingAdmissionPolicyBinding',
+      metadata,
+      spec: {
+        policyName: name,
+        validationActions: ['Deny'],
+        ...(params === undefined
+          ? {}
+          : { paramRef: { name: params.name, parameterNotFoundAction: 'Allow' } }),
+      },
+    },
+  ];
+}
+
+const named = (expressions: Readonly<Record<string, string>>): readonly object[] =>
+  Object.entries(expressions).map(([name, expression]) => ({ name, expression }));
+
+/** A string literal. CEL has all escapes of JSON, apart from `\/`, which JSON.stringify does not write. */
+export const text = (value: string): string => JSON.stringify(value);
+
+/** The optional value of an annotation. `object` must not be null. */
+export const annotationOf = (object: 'object' | 'oldObject', key: string): string =>
+  `${object}.metadata.?annotations[?${text(key)}]`;
+
+/** The epoch in an annotation; 0 where there is none, or another text. As `epochOf` reads it. */
+export const epochIn = (object: 'object' | 'oldObject', key: string): string =>
+  `${object} == null || !${annotationOf(object, key)}.orValue("").matches("^[1-9][0-9]{0,14}$") ? 0 : int(${annotationOf(object, key)}.orValue("0"))`;
+
+/**
+ * Whether a site of the cluster set sends the request. Each ServiceAccount of the system namespace counts, and
+ * each site by its JWT-SVID, so that the policy is the same for all sites that lead the cluster.
+ */
+export function isPrincipal(namespace: string, users: readonly string[]): string {
+  const accounts = `system:serviceaccount:${namespace}:`;
+  const prefix = `${userPrefix}spiffe://`;
+  const others = [...new Set(users)]
+    .filter(
+      (user) => !user.startsWith(accounts) && !(user.startsWith(prefix) && user.endsWith(sitePath)),
+    )
+    .toSorted();
+  return [
+    `request.userInfo.username.startsWith(${text(accounts)})`,
+    `(request.userInfo.username.startsWith(${text(prefix)}) && request.userInfo.username.endsWith(${text(sitePath)}))`,
+    ...(others.length === 0
+      ? []
+      : [`request.userInfo.username in [${others.map(text).join(', ')}]`]),
+  ].join(' || ');
+}
