@@ -5,13 +5,14 @@ import { type Cluster, clusterKind } from '../api/kinds/cluster.ts';
 import { clusterConnector } from '../core/kube/cluster-connections.ts';
 import { ClusterCredentials } from '../core/kube/credentials/cluster-credentials.ts';
 import type { KubeClient } from '../core/kube/kube-client.ts';
+import { defaultAccountNamespace } from '../core/kube/manifests/manifest.ts';
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import type { PlaneRoute } from '../core/plane/route.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import { credentialController } from './controllers/credential-controller.ts';
 import { publishedCaController } from './controllers/published-ca-controller.ts';
 import { accompanyCluster } from './credentials/accompany-cluster.ts';
-import { defaultNamespace, namespaceOf } from './manifests/manifest.ts';
+import { namespaceOf } from './manifests/manifest.ts';
 import { credentialRoutes } from './routes/credential-routes.ts';
 import type { AuthSettings } from './settings.ts';
 
@@ -45,7 +46,7 @@ export function credentialParts(context: PlaneContext, settings: AuthSettings): 
       credentialController({ ...context, credentials, clientOf }),
       publishedCaController({
         ...context,
-        namespace: namespaceOf(settings.baseDomain) ?? defaultNamespace,
+        namespace: namespaceOf(settings.baseDomain) ?? defaultAccountNamespace,
         clientOf,
       }),
     ],

@@ -9,7 +9,12 @@ import { HansaError } from '../../core/errors/error.ts';
 import { HttpKubeClient } from '../../core/kube/http-kube-client.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { type LoadedKubeconfig, loadKubeconfig } from '../../core/kube/load-kubeconfig.ts';
-import { defaultAccountName, type Manifest, ownerOf } from '../../core/kube/manifests/manifest.ts';
+import {
+  defaultAccountName,
+  defaultAccountNamespace,
+  type Manifest,
+  ownerOf,
+} from '../../core/kube/manifests/manifest.ts';
 import { applyManifests, tryManifests } from '../../core/kube/manifests/apply-manifests.ts';
 import { manifestLines, yamlDocuments } from '../../core/kube/manifests/describe-manifests.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
@@ -32,7 +37,7 @@ import {
 import { type SetCredential, setCredential } from '../../core/kube/registration/set-credential.ts';
 import { examineOrSay } from '../doctor/cluster.ts';
 import { accessManifests } from '../manifests/access-manifests.ts';
-import { defaultNamespace, namespaceOf } from '../manifests/manifest.ts';
+import { namespaceOf } from '../manifests/manifest.ts';
 import { caConfigMap, caConfigMapPath, planPublication } from '../manifests/published-ca.ts';
 
 export interface AddOptions {
@@ -153,7 +158,10 @@ async function chosenAccount({ kube, options }: Addition, info: AuthInfo): Promi
   if (namespace !== undefined) return { namespace, name: defaultAccountName };
   const [own] = await accountsOf(kube, info.trustDomain);
   return (
-    own ?? { namespace: namespaceOf(info.baseDomain) ?? defaultNamespace, name: defaultAccountName }
+    own ?? {
+      namespace: namespaceOf(info.baseDomain) ?? defaultAccountNamespace,
+      name: defaultAccountName,
+    }
   );
 }
 

@@ -3,6 +3,7 @@
 
 import {
   defaultAccountName,
+  defaultAccountNamespace,
   type Manifest,
   namespaceManifest,
 } from '../../core/kube/manifests/manifest.ts';
@@ -15,7 +16,6 @@ import {
   tokenManifests,
   userSubject,
 } from '../../core/kube/manifests/rbac.ts';
-import { defaultNamespace } from './manifest.ts';
 import { caConfigMapName } from './published-ca.ts';
 
 export interface AccessOptions {
@@ -33,7 +33,7 @@ export interface AccessOptions {
 /** In an order in which they can be created. */
 export function accessManifests(options: AccessOptions): readonly Manifest[] {
   const { subject, trustDomain, publishCaIn } = options;
-  const { namespace = defaultNamespace, name = defaultAccountName } = options;
+  const { namespace = defaultAccountNamespace, name = defaultAccountName } = options;
   const bound =
     subject.kind === 'User' ? userSubject(subject.name) : accountSubject(namespace, name);
   const isAccount = subject.kind === 'ServiceAccount';

@@ -1,7 +1,4 @@
-// The namespace of the Services and the ServiceAccount of this plane. Pure.
-
-/** The namespace of the ServiceAccount of the site, where the user names no other. */
-export const defaultNamespace = 'kube-fed';
+// The namespace of the Services of this plane. Pure.
 
 /** The namespace of the Services of `auth.baseDomain`: `kube-fed.svc.cluster.local` is in kube-fed. */
 export function namespaceOf(baseDomain: string): string | undefined {

@@ -17,6 +17,7 @@ import {
   annotationOf,
   epochIn,
   isPrincipal,
+  listedUsers,
   type Policy,
   type PolicyRule,
   policyManifests,
@@ -30,10 +31,34 @@ export interface FencingOptions {
   readonly users: readonly string[];
 }
 
+/** The policy that carries the list of further principals. */
+export const fencingPolicyName = 'hansa-league-copies';
+
+/** On that policy: a JSON list of the user names that it lists. */
+const principalsAnnotation = 'clusters.hansa.dev/principals';
+
+/** The further principals of the policy in a cluster, which a site that joins must keep. */
+export function principalsIn(policy: unknown): readonly string[] {
+  const { metadata } = (policy ?? {}) as {
+    readonly metadata?: { readonly annotations?: Readonly<Record<string, unknown>> | null } | null;
+  };
+  const list = metadata?.annotations?.[principalsAnnotation];
+  try {
+    const users: unknown = typeof list === 'string' ? JSON.parse(list) : [];
+    return Array.isArray(users) ? users.filter((user) => typeof user === 'string') : [];
+  } catch {
+    return [];
+  }
+}
+
 export function fencingPolicies({ namespace, users }: FencingOptions): readonly Manifest[] {
   const site = isPrincipal(namespace, users);
+  const listed = listedUsers(namespace, users);
   return [
-    copies(site),
+    {
+      ...copies(site),
+      ...(listed.length > 0 && { annotations: { [principalsAnnotation]: JSON.stringify(listed) } }),
+    },
     copiedServices(site),
     serviceStatus(site),
     lease(site),
@@ -60,7 +85,7 @@ const epochs = {
  * away. A deletion needs a mark of the same epoch: a leader of an old term cannot write one.
  */
 const copies = (site: string): Policy => ({
-  name: 'hansa-league-copies',
+  name: fencingPolicyName,
   failurePolicy: 'Fail',
   rules: [
     { ...services, resources: ['services'], operations: ['CREATE', 'UPDATE', 'DELETE'] },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { type Manifest, siteUser, trustDomainLabel } from '../../core/kube/manifests/manifest.ts';
+import { fencingPolicyName, principalsIn } from './fencing-policies.ts';
 import { type LeagueOptions, leagueManifests } from './league-manifests.ts';
 
 const options: LeagueOptions = {
@@ -141,14 +142,47 @@ suite('the policies', () => {
       'system:serviceaccount:hansa-system:bruges',
       siteUser('bruges.example'),
       'system:serviceaccount:kube-fed:hansa',
+      'system:serviceaccount:kube-fed:hansaic',
+      'system:serviceaccount:sites:hansa',
+      'hansa:spiffe://bruges.example/ns/default/sa/web/hansa/site',
       'a "quoted" name',
     ];
-    const text = textOf(leagueManifests({ ...options, principals }), 'hansa-league-copies');
-    const list = JSON.stringify(
-      'request.userInfo.username in ["a \\"quoted\\" name", "system:serviceaccount:kube-fed:hansa"]',
-    ).slice(1, -1);
-    assert.ok(text.includes(list), text);
-    assert.ok(!text.includes('bruges'));
+    const policy = leagueManifests({ ...options, principals }).find(
+      ({ metadata }) => metadata.name === fencingPolicyName,
+    );
+    const listed = [
+      'a "quoted" name',
+      'hansa:spiffe://bruges.example/ns/default/sa/web/hansa/site',
+      'system:serviceaccount:kube-fed:hansaic',
+      'system:serviceaccount:sites:hansa',
+    ];
+    assert.deepEqual(principalsIn(policy), listed);
+    assert.ok(policy !== undefined);
+    const { matchConditions } = policy['spec'] as {
+      readonly matchConditions: readonly { readonly expression: string }[];
+    };
+    const literals = listed.map((user) => JSON.stringify(user)).join(', ');
+    assert.ok(
+      matchConditions[0]?.expression.endsWith(`request.userInfo.username in [${literals}]`),
+    );
+  });
+
+  test('carry no list where a site needs none', () => {
+    const policy = leagueManifests(options).find(
+      ({ metadata }) => metadata.name === fencingPolicyName,
+    );
+    assert.deepEqual(principalsIn(policy), []);
+    assert.ok(!JSON.stringify(policy).includes('username in'));
+  });
+
+  test('of a cluster with something else in place of a list have none', () => {
+    for (const list of ['', '[', '{}', '[1, null]', 'null', 7, null]) {
+      const annotations = { 'clusters.hansa.dev/principals': list };
+      assert.deepEqual(principalsIn({ metadata: { annotations } }), []);
+    }
+    for (const other of [undefined, null, {}, { metadata: null }, { metadata: {} }]) {
+      assert.deepEqual(principalsIn(other), []);
+    }
   });
 
   test('know the accounts of another system namespace', () => {

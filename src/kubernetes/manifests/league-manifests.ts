@@ -19,7 +19,7 @@ export interface LeagueOptions {
   readonly namespace?: string;
   /**
    * User names of further sites that lead the cluster. Only for those that the policies do not know by
-   * their form: ServiceAccounts outside the system namespace. Sites must agree on this list.
+   * their form: ServiceAccounts outside the system namespace. See `principalsIn`.
    */
   readonly principals?: readonly string[];
   /** In the cluster in which the site reads `Federation`: the Secrets that it names. */

@@ -2,6 +2,8 @@
 // expressions use nothing that Kubernetes 1.30 does not have. Pure.
 
 import {
+  defaultAccountName,
+  defaultAccountNamespace,
   type Manifest,
   ownLabels,
   sitePath,
@@ -37,16 +39,18 @@ export interface Policy {
   readonly validations: readonly Validation[];
   /** The cluster-scoped object `params`. Without it, the policy allows all. */
   readonly params?: { readonly apiVersion: string; readonly kind: string; readonly name: string };
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 export function policyManifests(policy: Policy): readonly Manifest[] {
-  const { name, rules, failurePolicy, conditions, variables = {}, validations, params } = policy;
+  const { name, rules, failurePolicy, conditions, validations, params } = policy;
+  const { variables = {}, annotations } = policy;
   const metadata = { name, labels: ownLabels };
   return [
     {
       apiVersion,
       kind: 'ValidatingAdmissionPolicy',
-      metadata,
+      metadata: annotations === undefined ? metadata : { ...metadata, annotations },
       spec: {
         failurePolicy,
         ...(params === undefined
@@ -96,22 +100,27 @@ export const epochIn = (object: 'object' | 'oldObject', key: string): string =>
   `${object} == null || !${annotationOf(object, key)}.orValue("").matches("^[1-9][0-9]{0,14}$") ? 0 : int(${annotationOf(object, key)}.orValue("0"))`;
 
 /**
- * Whether a site of the cluster set sends the request. Each ServiceAccount of the system namespace counts, and
- * each site by its JWT-SVID, so that the policy is the same for all sites that lead the cluster.
+ * The user names that are sites by their form: ServiceAccounts of the system namespace, those that `hansa cluster
+ * add` creates, and JWT-SVIDs of sites. So the policies are the same for all sites that lead the cluster. CEL and
+ * JavaScript read this pattern alike.
  */
+const siteForm = (namespace: string): string =>
+  [
+    `^system:serviceaccount:${namespace}:`,
+    `^system:serviceaccount:${defaultAccountNamespace}:${defaultAccountName}(-|$)`,
+    `^${userPrefix}spiffe://[^/]+${sitePath}$`,
+  ].join('|');
+
+/** The user names that policies must list. */
+export function listedUsers(namespace: string, users: readonly string[]): readonly string[] {
+  const form = new RegExp(siteForm(namespace));
+  return [...new Set(users)].filter((user) => !form.test(user)).toSorted();
+}
+
+/** Whether a site of the cluster set sends the request. */
 export function isPrincipal(namespace: string, users: readonly string[]): string {
-  const accounts = `system:serviceaccount:${namespace}:`;
-  const prefix = `${userPrefix}spiffe://`;
-  const others = [...new Set(users)]
-    .filter(
-      (user) => !user.startsWith(accounts) && !(user.startsWith(prefix) && user.endsWith(sitePath)),
-    )
-    .toSorted();
-  return [
-    `request.userInfo.username.startsWith(${text(accounts)})`,
-    `(request.userInfo.username.startsWith(${text(prefix)}) && request.userInfo.username.endsWith(${text(sitePath)}))`,
-    ...(others.length === 0
-      ? []
-      : [`request.userInfo.username in [${others.map(text).join(', ')}]`]),
-  ].join(' || ');
+  const user = 'request.userInfo.username';
+  const byForm = `${user}.matches(${text(siteForm(namespace))})`;
+  const listed = listedUsers(namespace, users).map(text);
+  return listed.length === 0 ? byForm : `${byForm} || ${user} in [${listed.join(', ')}]`;
 }

@@ -20,6 +20,8 @@ export const trustDomainLabel = 'hansa.dev/trust-domain';
 
 /** The name of the ServiceAccount of a site, and of the roles and bindings for it. */
 export const defaultAccountName = 'hansa';
+/** The namespace of the ServiceAccount that `hansa cluster add` creates, where the user names no other. */
+export const defaultAccountNamespace = 'kube-fed';
 
 export const namespaceManifest = (name: string): Manifest => ({
   apiVersion: 'v1',
