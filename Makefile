@@ -1,7 +1,7 @@
 # All tasks of developers and CI. `make help` lists them.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test unit coverage simulate fuzz bench lint format build docs clean
+.PHONY: help setup demo test unit compat coverage simulate fuzz bench lint format build docs clean
 SHELL := /bin/sh
 
 # The pinned Node of package-lock.json, not the machine's.
@@ -24,6 +24,9 @@ test: setup ## types, lint, format and all tests; FILES='src/cli/*.test.ts' runs
 
 unit: setup ## the tests that start no daemon and no other program; takes FILES and CHANGED
 	@node test/run.ts --unit $(changed) $(FILES)
+
+compat: setup ## run the tests of cluster sets on Kubernetes 1.27 and 1.30 (builds them first, which takes minutes)
+	@node test/compat.ts
 
 coverage: setup ## run all tests and print line coverage of src by folder; takes FILES and CHANGED
 	@node --disable-warning=ExperimentalWarning test/run.ts --coverage $(changed) $(FILES)

@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from '../e2e/free-ports.ts';
+import type { ToolName } from '../tools/build.ts';
 import { type Etcd, startEtcd } from './etcd.ts';
 import { assertRunning, endProgram, startProgram } from './program.ts';
 import { WireClient } from './wire.ts';
@@ -51,6 +52,8 @@ export interface KubeApiserverOptions {
   readonly etcdPrefix?: string;
   /** Of ClusterIPs. Default 10.0.0.0/24. */
   readonly serviceRange?: string;
+  /** Another version. Default: kube-apiserver. */
+  readonly program?: ToolName;
   /** Added to the command line. */
   readonly flags?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -78,8 +81,8 @@ export async function startKubeApiserver(
   };
   try {
     const { flags, url, certificateFile, token, keyFile } = await configure(folder, etcd, options);
-    const { env = {} } = options;
-    apiserver = await startProgram(folder, 'kube-apiserver', flags, { env });
+    const { env = {}, program = 'kube-apiserver' } = options;
+    apiserver = await startProgram(folder, program, flags, { env });
     const ca = await untilReady(url, certificateFile, token, [apiserver], etcd);
     const kubeconfig = join(folder, 'kubeconfig');
     await writeFile(kubeconfig, kubeconfigFor({ url, ca, token }), { mode: 0o600 });

@@ -45,20 +45,22 @@ interface Recipe {
 }
 
 // kubectl refuses a kube-apiserver without a version.
-const kubernetes = {
-  module: 'kubernetes',
-  version: {
-    of: 'k8s.io/kubernetes',
-    variables: (version: string) => {
-      const [major, minor] = version.slice(1).split('.');
-      const variable = 'k8s.io/component-base/version.git';
-      return [
-        `${variable}Version=${version}`,
-        `${variable}Major=${major}`,
-        `${variable}Minor=${minor}`,
-      ];
-    },
+const kubernetesVersion = (...folders: readonly string[]) => ({
+  of: 'k8s.io/kubernetes',
+  variables: (version: string) => {
+    const [major, minor] = version.slice(1).split('.');
+    return folders.flatMap((folder) => [
+      `k8s.io/${folder}.gitVersion=${version}`,
+      `k8s.io/${folder}.gitMajor=${major}`,
+      `k8s.io/${folder}.gitMinor=${minor}`,
+    ]);
   },
+});
+const kubernetes = { module: 'kubernetes', version: kubernetesVersion('component-base/version') };
+const olderKubernetes = {
+  // 1.27 reads it from both.
+  version: kubernetesVersion('component-base/version', 'client-go/pkg/version'),
+  package: 'k8s.io/kubernetes/cmd/kube-apiserver',
 };
 
 const spire = {
@@ -97,9 +99,22 @@ const tools = {
   },
   'spire-server': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-server' },
   'spire-agent': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-agent' },
+  // For `make compat`. No test names them, so `make test` does not build them.
+  'kube-apiserver-1.27': { ...olderKubernetes, module: 'kubernetes-1.27' },
+  'kube-apiserver-1.30': { ...olderKubernetes, module: 'kubernetes-1.30' },
 } as const satisfies Record<string, Recipe>;
 
 export const toolNames = Object.keys(tools) as readonly ToolName[];
+
+/** The version of Kubernetes that `make compat` tests with, such as 1.30. */
+export const olderVersionVariable = 'HANSA_TEST_KUBERNETES';
+
+/** Throws for a version that `make compat` does not test. */
+export function olderApiserver(version: string): ToolName {
+  const name = `kube-apiserver-${version}`;
+  if (!Object.hasOwn(tools, name)) throw new Error(`there is no ${name} among the tools`);
+  return name as ToolName;
+}
 
 /** The folder that a program is built from, below the root of the repository. */
 export const sourceOf = (name: ToolName): string => `test/tools/${tools[name].module}`;
