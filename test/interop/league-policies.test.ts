@@ -8,7 +8,6 @@ import { HansaError } from '../../src/core/errors/error.ts';
 import { KubeStatusError } from '../../src/core/kube/kube-errors.ts';
 import { FencedWriter, type Written } from '../../src/kubernetes/fencing/fenced-writer.ts';
 import {
-  copyAnnotation,
   deletingAnnotation,
   epochAnnotation,
   epochFloorAnnotation,
@@ -17,82 +16,29 @@ import {
   manager,
   memberCondition,
   originKey,
-  serviceNameLabel,
 } from '../../src/kubernetes/names.ts';
 import { until } from '../e2e/until.ts';
+import { type Json, MemberCluster, secondSite, withoutPolicies } from './member-cluster.ts';
 import {
-  type Json,
-  MemberCluster,
-  secondSite,
-  systemNamespace,
-  withoutPolicies,
-} from './member-cluster.ts';
+  annotated,
+  asPatch,
+  balanced,
+  claimOf,
+  claims,
+  copyOf,
+  federationOf,
+  federations,
+  leaseOf,
+  leases,
+  marks,
+  serviceOf,
+  services,
+  sliceOf,
+  slices,
+} from './member-objects.ts';
 import { missingTools } from './tool.ts';
 
 const skip = await missingTools('etcd', 'kube-apiserver', 'kubectl');
-
-const services = '/api/v1/namespaces/shop/services';
-const slices = '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices';
-const leases = `/apis/coordination.k8s.io/v1/namespaces/${systemNamespace}/leases`;
-const claims = '/apis/clusters.hansa.dev/v1alpha1/clusterclaims';
-const federations = '/apis/clusters.hansa.dev/v1alpha1/federations';
-
-const serviceOf = (name: string, metadata: object = {}, spec: object = {}) => ({
-  apiVersion: 'v1',
-  kind: 'Service',
-  metadata: { name, ...metadata },
-  spec: { ports: [{ port: 80 }], ...spec },
-});
-/** Only these have addresses in their status. */
-const balanced = (name: string) => serviceOf(name, {}, { type: 'LoadBalancer' });
-const marks = (epoch: string, annotations: object = {}) => ({
-  labels: { [managedByLabel]: manager },
-  annotations: { [copyAnnotation]: 'checkout', [epochAnnotation]: epoch, ...annotations },
-});
-const copyOf = (name: string, epoch: string, spec: object = {}): Json =>
-  serviceOf(name, marks(epoch), spec);
-const sliceOf = (name: string, epoch: string): Json => ({
-  apiVersion: 'discovery.k8s.io/v1',
-  kind: 'EndpointSlice',
-  metadata: {
-    name,
-    labels: { [managedByLabel]: manager, [serviceNameLabel]: 'checkout' },
-    annotations: { [originKey]: 'app2', [epochAnnotation]: epoch },
-  },
-  addressType: 'IPv4',
-  endpoints: [{ addresses: ['10.2.0.1'] }],
-  ports: [{ name: '', port: 8080, protocol: 'TCP' }],
-});
-const leaseOf = (annotations: Readonly<Record<string, string>>): Json => ({
-  apiVersion: 'coordination.k8s.io/v1',
-  kind: 'Lease',
-  metadata: { name: leaseName, annotations },
-  spec: { holderIdentity: 'lubeck', leaseDurationSeconds: 15 },
-});
-const claimOf = (key: string, value: string, name = key.toLowerCase()): Json => ({
-  apiVersion: 'clusters.hansa.dev/v1alpha1',
-  kind: 'ClusterClaim',
-  metadata: { name },
-  spec: { name: key, value },
-});
-const federationOf = (spec: object = {}): Json => ({
-  apiVersion: 'clusters.hansa.dev/v1alpha1',
-  kind: 'Federation',
-  metadata: { name: 'federation' },
-  spec: { clusterSet: 'hansa', ...spec },
-});
-/** The object with other annotations; `undefined` takes one away. */
-const annotated = (object: Json, change: Readonly<Record<string, string | undefined>>): Json => {
-  const annotations = { ...object.metadata.annotations };
-  for (const [key, value] of Object.entries(change)) {
-    if (value === undefined) delete annotations[key];
-    else annotations[key] = value;
-  }
-  return { ...object, metadata: { ...object.metadata, annotations } };
-};
-
-const asPatch = (change: Readonly<Record<string, string | undefined>>) =>
-  Object.fromEntries(Object.entries(change).map(([key, value]) => [key, value ?? null]));
 
 let cluster: MemberCluster;
 
