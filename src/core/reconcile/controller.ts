@@ -57,7 +57,8 @@ export interface StartedController {
 export interface ControllerHost {
   /**
    * Starts the controller, or starts to wait for its lease. Its name must be unique among the controllers
-   * that run. With `leadership`, its lease is one of that instead of the store's.
+   * that run. With `leadership`, its lease is one of that instead of the store's. Does nothing while the site
+   * stops, because watches can still report new work then.
    */
   start(controller: Controller, leadership?: Leadership): StartedController;
 }

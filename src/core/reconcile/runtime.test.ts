@@ -174,7 +174,13 @@ describe('the runtime of controllers', () => {
     await clock.advance(1000);
     await finish(one.stop());
     assert.deepEqual(ended, ['a']);
-    assert.throws(() => one.start(controller(async () => undefined, { name: 'late' })), /stopping/);
+    const late = one.start(
+      controller(async (key) => void ended.push(key), { name: 'late', lease: 'late' }),
+    );
+    await clock.advance(1000);
+    await late.stop();
+    assert.deepEqual(ended, ['a']);
+    assert.equal(one.active.has('late'), false);
   });
 
   test('aborts what does not finish within the grace', async () => {

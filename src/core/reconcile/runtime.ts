@@ -81,7 +81,7 @@ export class ReconcileRuntime implements ControllerHost {
   start(controller: Controller, leadership?: Leadership): StartedController {
     const { name, lease } = controller;
     if (this.#controllers.has(name)) throw new Error(`controller ${name} is started twice`);
-    if (this.#stop.signal.aborted) throw new Error('the controllers are stopping');
+    if (this.#stop.signal.aborted) return { stop: () => Promise.resolve() };
     // The end of one hold would free the lease while the other controller still leads.
     const own = leadership === undefined ? lease : undefined;
     if (own !== undefined && this.#leases.has(own)) {
