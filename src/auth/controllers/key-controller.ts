@@ -3,6 +3,7 @@
 
 import { clusterKind } from '../../api/kinds/cluster.ts';
 import type { Clock } from '../../core/clock/clock.ts';
+import { credentialsCollection } from '../../core/kube/credentials/stored-credentials.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { type Source, StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
@@ -29,6 +30,7 @@ export function keyController(parts: KeyControllerParts): Controller {
     // A review may have made the site fetch, which changes when the next fetch is due.
     sources: [
       new StoreSource({ store, clock, collection: clusterKind.plural }),
+      new StoreSource({ store, clock, collection: credentialsCollection }),
       fetchedSource(keys),
     ],
     reconcile: async (name) => {
@@ -38,7 +40,8 @@ export function keyController(parts: KeyControllerParts): Controller {
         fetches.forget(name);
         return undefined;
       }
-      return { requeueAfterMs: await keys.keepFresh(cluster) };
+      const credentialAt = store.get(credentialsCollection, name)?.revision;
+      return { requeueAfterMs: await keys.keepFresh(cluster, credentialAt) };
     },
   };
 }

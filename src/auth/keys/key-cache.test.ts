@@ -250,6 +250,31 @@ describe('the last good keys', () => {
     assert.deepEqual(ids(), ['a']);
   });
 
+  test('are fetched at once with a new credential, if the last fetch failed', async () => {
+    const {
+      create,
+      issuer: at,
+      keepFresh,
+      keys,
+      cluster,
+      clock,
+      ids,
+      jwksRequests,
+    } = await cacheSite();
+    const server = at('issuer.example');
+    server.publish(issuer, { a: 0 });
+    server.down = true;
+    await create('app1', { issuer });
+    await keepFresh(10 * minuteMs);
+    server.down = false;
+    await answered(keys.keepFresh(cluster()), clock);
+    assert.equal(ids(), undefined);
+    await answered(keys.keepFresh(cluster(), 7), clock);
+    assert.deepEqual(ids(), ['a']);
+    await answered(keys.keepFresh(cluster(), 8), clock);
+    assert.equal(jwksRequests(), 1);
+  });
+
   test('are kept by a change of the Cluster that is not about its keys', async () => {
     const { create, change, issuer: at, keys, cluster, clock, ids } = await cacheSite();
     at('issuer.example').publish(issuer, { a: 0 });

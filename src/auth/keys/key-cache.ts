@@ -74,6 +74,8 @@ interface Held {
   /** A fetch that begins after the current one. */
   next: Promise<void> | undefined;
   readonly ending: AbortController;
+  /** Of the last `keepFresh`. */
+  credentialAt: number | undefined;
 }
 
 export class KeyCache implements ClusterKeys {
@@ -105,10 +107,18 @@ export class KeyCache implements ClusterKeys {
     return this.#request(held).then(() => this.#answer(held, hadKeys));
   }
 
-  /** Fetches the keys if they are due. Resolves with the time until they are due again. */
-  async keepFresh(cluster: StoredCluster): Promise<number> {
+  /**
+   * Fetches the keys if they are due. Resolves with the time until they are due again. `credentialAt` is the
+   * revision of the stored credential: after a failure, a new credential is tried at once.
+   */
+  async keepFresh(cluster: StoredCluster, credentialAt?: number): Promise<number> {
     const held = this.#adopt(cluster) ?? this.#add(cluster);
     if (held === undefined) return keyTiming.refreshMs;
+    if (held.failure !== undefined && held.credentialAt !== credentialAt) {
+      held.failures = 0;
+      held.dueMs = this.#parts.clock.monotonic();
+    }
+    held.credentialAt = credentialAt;
     if (this.#parts.clock.monotonic() >= held.dueMs) await (held.fetch ?? this.#fetch(held));
     return Math.max(held.dueMs - this.#parts.clock.monotonic(), 0);
   }
@@ -207,6 +217,7 @@ export class KeyCache implements ClusterKeys {
       fetch: undefined,
       next: undefined,
       ending: new AbortController(),
+      credentialAt: undefined,
     };
     this.#held.set(cluster.uid, held);
     return held;
