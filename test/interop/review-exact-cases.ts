@@ -3,6 +3,7 @@
 
 import { protobufMediaType } from '../../src/core/kube/protobuf.ts';
 import { envelope, field } from '../../src/core/kube/test-protobuf.ts';
+import { embeddedKeys } from '../../src/auth/review/test-embedded-keys.ts';
 import { signToken } from '../../src/auth/review/test-service-account-tokens.ts';
 import { about, apiVersion, type Case, type Deviation, everywhere, review } from './review-case.ts';
 import { type ReviewScene, reviewKeys } from './review-scene.ts';
@@ -67,6 +68,7 @@ export const headers: readonly Case[] = [
   header('crit with several wrong types', { crit: [true, {}, 1, 'b64'] }),
   header('crit with wrong types that are no number', { crit: ['b64', [], true] }),
   header('crit as object', { crit: { b64: true } }),
+  ...embeddedKeys.map(([name, jwk]) => header(`an embedded key: ${name}`, { jwk })),
   about('a number in the header that is too large', (scene) =>
     rawHeader(scene, '"x":[{"a":1e999}]'),
   ),

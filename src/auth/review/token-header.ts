@@ -1,14 +1,13 @@
 // The header of a token: its algorithm and the id of its key, read as strictly as go-jose does. Keys and
 // addresses of keys in a header (jwk, jku, x5c, x5u) are never used.
 
-import { X509Certificate } from 'node:crypto';
 import { goKind } from '../../api/schema/go-text.ts';
-import { importJwk } from '../../core/identity/jwt/jwk.ts';
 import { isJwsAlgorithm, type JwsAlgorithm } from '../../core/identity/jwt/jws.ts';
 import { decodeUtf8 } from '../../core/json/decode-utf8.ts';
 import { isRecord } from '../../core/json/is-record.ts';
 import { duplicateFields } from '../../core/json/strict-json.ts';
 import { wrongSignature } from './denial.ts';
+import { isCertificateChain, isOptional, isOptionalText, isPublicKey } from './embedded-key.ts';
 
 export interface TokenHeader {
   /** Undefined for `none`, HMAC and unknown ones: no key verifies them. */
@@ -94,39 +93,3 @@ function refusalOf(critical: unknown): string | undefined {
   }
   return critical.every((name) => name === 'b64') ? undefined : wrongSignature;
 }
-
-function isOptional(value: unknown, holds: (value: unknown) => boolean): boolean {
-  return value === undefined || value === null || holds(value);
-}
-
-function isOptionalText(value: unknown): boolean {
-  return isOptional(value, (given) => typeof given === 'string');
-}
-
-/** RFC 7515 §4.1.3: go-jose refuses an embedded key that is malformed or private. */
-function isPublicKey(value: unknown): boolean {
-  if (!isRecord(value) || (value['d'] ?? null) !== null) return false;
-  try {
-    importJwk(value);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function isCertificateChain(value: unknown): boolean {
-  if (!Array.isArray(value)) return false;
-  return value.every((item) => {
-    if (typeof item !== 'string' || !standardBase64.test(item.replaceAll(/[\r\n]/g, '')))
-      return false;
-    const der = Buffer.from(item, 'base64');
-    try {
-      return new X509Certificate(der).raw.length === der.length;
-    } catch {
-      return false;
-    }
-  });
-}
-
-/** RFC 4648 §4, with padding. */
-const standardBase64 = /^(?:[A-Za-z\d+/]{4})*(?:[A-Za-z\d+/]{2}==|[A-Za-z\d+/]{3}=)?$/;
