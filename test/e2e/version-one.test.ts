@@ -2,7 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { call, type ReviewScene, startReviewScene, stopReviewScene } from './review-scene.ts';
+import {
+  apply,
+  call,
+  clusterManifest,
+  type ReviewScene,
+  site,
+  startReviewScene,
+  stopReviewScene,
+} from './review-scene.ts';
+import { startTokenIssuer } from './token-issuer.ts';
 
 let scene: ReviewScene;
 before(async () => {
@@ -63,6 +72,20 @@ suite('version 1', () => {
         [400, true, true],
       ],
     );
+  });
+
+  test('answers 503 where it cannot check a token, and says that it is deprecated', async () => {
+    const gone = await startTokenIssuer('gone');
+    await gone.stop();
+    await apply(clusterManifest('gone', gone));
+    try {
+      const { status, headers, body } = await validate({ cluster: 'gone', token: gone.token() });
+      assert.equal(status, 503, JSON.stringify(body));
+      assert.match(String(headers['deprecation']), /^@\d+$/);
+      assert.match(String(headers['link']), /successor-version/);
+    } finally {
+      await site('delete', 'cluster', 'gone', '--yes');
+    }
   });
 
   test('says that it lives without a credential, and nothing else', async () => {
