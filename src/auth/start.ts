@@ -69,17 +69,16 @@ export async function startAuth(
 
 /** A site without Clusters holds no leases for them. Records of a restored store need the controllers too. */
 function onFirstCluster(
-  store: Pick<Store, 'list'>,
+  store: Pick<Store, 'count'>,
   directory: Pick<StoredClusters, 'onChange'>,
   start: () => void,
 ): void {
-  const has = (collection: string): boolean => store.list(collection).entries.length > 0;
-  if (has(clustersCollection) || has(credentialsCollection)) {
+  if (store.count(clustersCollection) + store.count(credentialsCollection) > 0) {
     start();
     return;
   }
   const unhook = directory.onChange(() => {
-    if (!has(clustersCollection)) return;
+    if (store.count(clustersCollection) === 0) return;
     unhook();
     start();
   });

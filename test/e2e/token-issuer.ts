@@ -3,8 +3,10 @@
 
 import { createSign, generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { json } from 'node:stream/consumers';
 import { certificatePem } from '../../src/core/identity/x509/pem.ts';
 import {
   credentialOf,
@@ -24,7 +26,22 @@ export interface TokenIssuer {
   stop(): Promise<void>;
 }
 
-export async function startTokenIssuer(keyId: string): Promise<TokenIssuer> {
+export interface IssuerRequest {
+  readonly method: string;
+  readonly url: string;
+  /** The token of the Authorization header. */
+  readonly bearer: string | undefined;
+  /** Undefined where it is not JSON. */
+  readonly body: object | undefined;
+}
+
+/** Undefined: the keys, or 404. */
+type Answers = (
+  request: IssuerRequest,
+) => { readonly status: number; readonly body?: object } | undefined;
+
+/** `answers` comes before the keys. */
+export async function startTokenIssuer(keyId: string, answers?: Answers): Promise<TokenIssuer> {
   const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const root = forge({ ca: true });
   const leaf = credentialOf(
@@ -33,18 +50,23 @@ export async function startTokenIssuer(keyId: string): Promise<TokenIssuer> {
   const jwks = JSON.stringify({
     keys: [{ ...publicKey.export({ format: 'jwk' }), kid: keyId, use: 'sig', alg: 'RS256' }],
   });
+  const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    response.setHeader('content-type', 'application/json');
+    const answer = answers?.(await readRequest(request));
+    if (answer !== undefined) {
+      response.statusCode = answer.status;
+      response.end(JSON.stringify(answer.body ?? {}));
+    } else if (request.url === '/openid/v1/jwks') response.end(jwks);
+    else if (request.url === '/.well-known/openid-configuration') {
+      response.end(JSON.stringify({ issuer, jwks_uri: `${issuer}/openid/v1/jwks` }));
+    } else {
+      response.statusCode = 404;
+      response.end('{}');
+    }
+  };
   const server = createServer(
     { cert: leaf.certificateChain, key: leaf.privateKey },
-    (request, response) => {
-      response.setHeader('content-type', 'application/json');
-      if (request.url === '/openid/v1/jwks') response.end(jwks);
-      else if (request.url === '/.well-known/openid-configuration') {
-        response.end(JSON.stringify({ issuer, jwks_uri: `${issuer}/openid/v1/jwks` }));
-      } else {
-        response.statusCode = 404;
-        response.end('{}');
-      }
-    },
+    (request, response) => void respond(request, response),
   );
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -78,4 +100,10 @@ export async function startTokenIssuer(keyId: string): Promise<TokenIssuer> {
       await once(server, 'close');
     },
   };
+}
+
+async function readRequest(request: IncomingMessage): Promise<IssuerRequest> {
+  const { method = '', url = '', headers } = request;
+  const body = (await json(request).catch(() => undefined)) as object | undefined;
+  return { method, url, bearer: /^Bearer (.+)$/.exec(headers.authorization ?? '')?.[1], body };
 }
