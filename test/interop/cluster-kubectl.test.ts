@@ -73,8 +73,8 @@ suite('kubectl and the Clusters of a site', { skip }, () => {
     assert.match(applied.stdout, /^cluster\.hansa\.dev\/app1 created$/m);
     await kubectl.ok(['wait', '--for=condition=Ready', 'cluster/app1', '--timeout=60s']);
     const table = await kubectl.ok(['get', 'clusters']);
-    assert.match(table, /^NAME +.*MODE/m);
-    assert.match(table, /^app1 +.*hybrid/m);
+    assert.match(table, /^NAME +MODE +READY +KEYS +FETCHED /m);
+    assert.match(table, /^app1 +hybrid +True +[1-9]/m);
     const again = await apply(example());
     assert.match(again.stdout, /^cluster\.hansa\.dev\/app1 unchanged$/m);
     const secret = await kubectl.ok(['get', 'cluster', 'app1', '-o', 'yaml']);
