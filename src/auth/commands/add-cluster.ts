@@ -4,6 +4,7 @@
 import type { Command } from 'commander';
 import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
 import { printable } from '../../core/command/columns.ts';
+import { stayAlive } from '../../core/command/stay-alive.ts';
 import { sleep } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { HttpKubeClient } from '../../core/kube/http-kube-client.ts';
@@ -74,7 +75,9 @@ export async function addCluster(request: AddRequest): Promise<void> {
   const loaded = loadKubeconfig({ file, context }, kit.io);
   const kube = new HttpKubeClient({ ...loaded, clock: kit.io.clock });
   try {
-    await kit.withClient(command, (client) => add({ ...request, client, kube, loaded }));
+    await stayAlive(() =>
+      kit.withClient(command, (client) => add({ ...request, client, kube, loaded })),
+    );
   } finally {
     kube.close();
   }

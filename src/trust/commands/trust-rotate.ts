@@ -1,11 +1,11 @@
 // `hansa trust rotate`: replaces an authority of this site, as one operation or step by step.
 
-import { MessageChannel } from 'node:worker_threads';
 import { Command, Option } from 'commander';
 import { sleep } from '../../core/clock/clock.ts';
 import type { AuthorityKind } from '../../core/identity/authority/phases.ts';
 import type { AuthorityStatus, KindStatus, RotationStatus } from '../rotation/rotation.ts';
 import type { StepRequest } from '../rotation/rotation-routes.ts';
+import { stayAlive } from '../../core/command/stay-alive.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
@@ -108,10 +108,7 @@ async function rotate(kit: CommandKit, options: RotateOptions, command: Command)
     if (emergency) await kit.confirm(command, printable(emergencyQuestion(found, kind, fresh)));
     let status = await post(client, 'rotate', { kind, emergency, fresh });
     const isDone = (): boolean => activeOf(status, kind)?.id !== replaced?.id;
-    // The timers of the clock do not keep the process alive between two polls. This port does.
-    const { port1: anchor } = new MessageChannel();
-    anchor.on('message', () => undefined);
-    try {
+    await stayAlive(async () => {
       let told = '';
       while (!isDone() && options.wait) {
         const waits = waitingFor(kindOf(status, kind));
@@ -120,9 +117,7 @@ async function rotate(kit: CommandKit, options: RotateOptions, command: Command)
         await sleep(kit.io.clock, pollMs, kit.io.interruption());
         status = await statusFrom(client);
       }
-    } finally {
-      anchor.close();
-    }
+    });
     const rendered = kit.renderValue(status, options.output);
     if (rendered !== undefined) {
       kit.print(rendered);
