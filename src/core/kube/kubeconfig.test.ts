@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { stringify } from 'yaml';
 import { hasCode } from '../errors/error.ts';
-import { type KubeconfigContext, readKubeconfig } from './kubeconfig.ts';
+import { contextOfServer, type KubeconfigContext, readKubeconfig } from './kubeconfig.ts';
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 const server = 'https://app1.example:6443';
@@ -290,5 +290,38 @@ suite('a kubeconfig is refused', () => {
       at === 0 ? 'a0: &a0 [x]' : `a${at}: &a${at} [${`*a${at - 1},`.repeat(10)}]`,
     );
     refused(laughs.join('\n'), /cannot be read as YAML/);
+  });
+});
+
+suite('the context of an API server', () => {
+  const other = 'https://app2.example:6443';
+  const two = (current: string): object =>
+    config({
+      extra: {
+        'current-context': current,
+        clusters: [
+          { name: 'c', cluster: { server: `${server}/` } },
+          { name: 'd', cluster: { server: other } },
+        ],
+        contexts: [
+          { name: 'viewer', context: { cluster: 'c', user: 'u' } },
+          { name: 'admin', context: { cluster: 'c', user: 'u' } },
+          { name: 'two', context: { cluster: 'd', user: 'missing' } },
+          { name: 'empty', context: {} },
+        ],
+      },
+    });
+  const find = (value: object, wanted: string): string | undefined =>
+    contextOfServer([{ path: '/x/kube/config', text: stringify(value) }], wanted);
+
+  test('is the current one if that is for it, else the first', () => {
+    assert.equal(find(two('admin'), server), 'admin');
+    assert.equal(find(two('two'), server), 'viewer');
+    assert.equal(find(two('viewer'), other), 'two');
+  });
+
+  test('is undefined where there is none', () => {
+    assert.equal(find(two('two'), 'https://app3.example:6443'), undefined);
+    assert.equal(find({}, server), undefined);
   });
 });

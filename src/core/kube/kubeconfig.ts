@@ -115,6 +115,27 @@ export function readKubeconfig(
   };
 }
 
+/**
+ * The context of this API server (`https://host:port`): the current one if it is, else the first. Undefined
+ * where there is none. Reads no credentials.
+ */
+export function contextOfServer(
+  files: readonly KubeconfigFile[],
+  server: string,
+): string | undefined {
+  const documents = files.map((file) => ({ file, fields: parseFile(file) }));
+  const clusters = entriesOf(documents, 'clusters', 'cluster');
+  const isOfServer = (entry: Entry): boolean => {
+    const cluster = clusters.get(text(entry, 'cluster') ?? '');
+    return (cluster && text(cluster, 'server')?.replace(/\/+$/, '')) === server;
+  };
+  const found = [...entriesOf(documents, 'contexts', 'context')]
+    .filter(([, entry]) => isOfServer(entry))
+    .map(([name]) => name);
+  const current = documents.map(({ fields }) => fields['current-context']);
+  return found.find((name) => current.includes(name)) ?? found[0];
+}
+
 function choose(names: readonly string[]): string {
   if (names.length === 0) return 'It has no contexts.';
   const more = names.length > maxNamesShown ? ` and ${names.length - maxNamesShown} more` : '';

@@ -9,6 +9,7 @@ import type { Io } from '../plane/command-kit.ts';
 import { ExecCredentialSource, type PluginIo } from './apply/exec-credential.ts';
 import type { KubeCredentialSource, KubeEndpoint } from './kube-client.ts';
 import {
+  contextOfServer,
   type KubeconfigContext,
   type KubeconfigCredential,
   type KubeconfigFile,
@@ -43,6 +44,17 @@ export function loadKubeconfig(
   const caBundle = ca && textOf(ca);
   const endpoint: KubeEndpoint = { server, caBundle, tlsServerName, proxyURL };
   return { context, endpoint, credentials: sourceOf(credential, endpoint, io) };
+}
+
+/** As loadKubeconfig, for the context of this API server. Undefined where the files have none. */
+export function findKubeconfig(
+  choice: Pick<KubeconfigChoice, 'file'>,
+  server: string,
+  io: PluginIo & Pick<Io, 'cwd'>,
+): LoadedKubeconfig | undefined {
+  const files = filesOf(choice, io);
+  const context = contextOfServer(files, server);
+  return context === undefined ? undefined : loadKubeconfig({ ...choice, context }, io);
 }
 
 function filesOf({ file }: KubeconfigChoice, io: Pick<Io, 'env' | 'cwd'>): KubeconfigFile[] {
