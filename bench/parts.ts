@@ -9,10 +9,14 @@ export const trustParts = ['bundle', 'mint', 'streams', 'federations', 'agents']
 /** Compared with kube-apiserver. */
 export const authParts = ['reviews'] as const;
 
+/** Compared with client-go. */
+export const kubernetesParts = ['reflector'] as const;
+
 /** The Go programs that the benchmarks run. */
 export const benchTools = [
   'etcd',
   'kube-apiserver',
+  'client-go',
   'mint',
   'streams',
   'agent-load',

@@ -18,7 +18,7 @@ import { requireTool } from '../test/interop/tool.ts';
 import { ensureTool } from '../test/tools/build.ts';
 import { type Figure, rounded } from './figure.ts';
 import { measureBusyMemory } from './memory.ts';
-import { authParts, benchTools, siteParts, trustParts } from './parts.ts';
+import { authParts, benchTools, kubernetesParts, siteParts, trustParts } from './parts.ts';
 import { residentBytes } from './process-stat.ts';
 import { measureRates } from './rates.ts';
 import { report } from './report.ts';
@@ -101,7 +101,7 @@ async function step(name: string, measure: () => AsyncIterable<Figure>): Promise
 }
 
 function partsOf(wanted: string | undefined): readonly string[] {
-  const all = [...siteParts, ...trustParts, ...authParts];
+  const all = [...siteParts, ...trustParts, ...authParts, ...kubernetesParts];
   if (wanted === undefined) return kubeOnly ? [] : all;
   if (wanted === 'parts') return siteParts;
   return wanted === 'trust' ? trustParts : all.filter((part) => part === wanted);

@@ -86,6 +86,7 @@ const tools = {
   'ext-authz': { module: 'ext-authz', package: '.' },
   sds: { module: 'sds', package: '.' },
   'token-review': { module: 'token-review', package: '.' },
+  'client-go': { module: 'client-go', package: '.' },
   pebble: { module: 'pebble', package: 'github.com/letsencrypt/pebble/v2/cmd/pebble' },
   etcd: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3' },
   coredns: { module: 'coredns', package: '.' },
