@@ -69,7 +69,7 @@ export class SeparateHost {
     const network = `198.${randomInt(18, 20)}.${randomInt(256)}`;
     const host = new SeparateHost(name, holder, childOf(holder.pid as number), network);
     try {
-      host.#connect();
+      host.#plugIn();
     } catch (error) {
       await host.stop();
       throw error;
@@ -77,7 +77,7 @@ export class SeparateHost {
     return host;
   }
 
-  #connect(): void {
+  #plugIn(): void {
     const here = (...args: readonly string[]): unknown => execFileSync('ip', args);
     const there = (...args: readonly string[]): unknown =>
       execFileSync('nsenter', [`--target=${this.#pid}`, '--net', 'ip', ...args]);
@@ -107,7 +107,25 @@ export class SeparateHost {
     return execute(nsenter, [...words, command, ...args], { env });
   }
 
-  /** Unplugs the cable, or plugs it in again. */
+  /** Lays a cable to another host, past this machine: NETWORK.1 is this host on it, and NETWORK.2 the other one. */
+  connect(other: SeparateHost, network: string): void {
+    const cable = `h${this.#pid}`;
+    const ends = [this, other] as const;
+    const near = ['link', 'add', cable, 'netns', String(this.#pid), 'type', 'veth'];
+    const far = ['peer', 'name', cable, 'netns', String(other.#pid)];
+    execFileSync('ip', [...near, ...far]);
+    for (const [index, end] of ends.entries()) {
+      const there = (...args: readonly string[]): unknown =>
+        execFileSync('nsenter', [`--target=${end.#pid}`, '--net', 'ip', ...args]);
+      there('address', 'add', `${network}.${index + 1}/24`, 'dev', cable);
+      there('link', 'set', cable, 'up');
+      // Packets with its other address come by this cable too.
+      const { address } = ends[1 - index] as SeparateHost;
+      there('route', 'add', `${address}/32`, 'via', `${network}.${2 - index}`);
+    }
+  }
+
+  /** Unplugs the cable to this machine, or plugs it in again. */
   setCable(state: 'up' | 'down'): void {
     execFileSync('ip', ['link', 'set', this.#cable, state]);
   }

@@ -11,6 +11,11 @@ export interface Etcd {
   readonly pid: number;
   /** Throws if it has ended. */
   check(): void;
+  /**
+   * Kills it, lets `change` work on its data folder, and starts it again at the same address. Resolves before
+   * it is ready.
+   */
+  restart(change?: (dataDir: string) => Promise<void>): Promise<void>;
   /** Ends it and removes its folder; with `keepLogs` says where the logs are. */
   stop(options?: { readonly keepLogs?: boolean }): Promise<void>;
 }
@@ -20,20 +25,29 @@ export async function startEtcd(): Promise<Etcd> {
   const folder = await mkdtemp(join(tmpdir(), 'hansa-etcd-'));
   const url = `http://127.0.0.1:${await freePort()}`;
   const peerUrl = `http://127.0.0.1:${await freePort()}`;
-  const etcd = await startProgram(folder, 'etcd', [
+  const dataDir = join(folder, 'etcd');
+  const flags = [
     '--name=oracle',
-    `--data-dir=${join(folder, 'etcd')}`,
+    `--data-dir=${dataDir}`,
     `--listen-client-urls=${url}`,
     `--advertise-client-urls=${url}`,
     `--listen-peer-urls=${peerUrl}`,
     `--initial-advertise-peer-urls=${peerUrl}`,
     `--initial-cluster=oracle=${peerUrl}`,
     '--log-level=warn',
-  ]);
+  ];
+  let etcd = await startProgram(folder, 'etcd', flags);
   return {
     url,
-    pid: etcd.pid ?? 0,
+    get pid() {
+      return etcd.pid ?? 0;
+    },
     check: () => assertRunning([etcd]),
+    restart: async (change) => {
+      await endProgram(etcd);
+      await change?.(dataDir);
+      etcd = await startProgram(folder, 'etcd', flags);
+    },
     stop: async ({ keepLogs = false } = {}) => {
       await endProgram(etcd);
       if (keepLogs) console.error(`the log of etcd is kept in ${folder}`);

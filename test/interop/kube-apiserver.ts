@@ -39,6 +39,8 @@ export interface KubeApiserver {
   readonly client: WireClient;
   /** Installs CRDs and resolves when each is Established and served. */
   install(definitions: readonly CustomResourceDefinition[]): Promise<void>;
+  /** Kills it, runs `meanwhile`, and starts it again at the same address. Resolves when it is ready. */
+  restart(meanwhile?: () => Promise<void>): Promise<void>;
   /** Ends it, and an etcd of its own, and removes the folder; with `keepLogs` says where the logs are. */
   stop(options?: { readonly keepLogs?: boolean }): Promise<void>;
 }
@@ -82,8 +84,11 @@ export async function startKubeApiserver(
   try {
     const { flags, url, certificateFile, token, keyFile } = await configure(folder, etcd, options);
     const { env = {}, program = 'kube-apiserver' } = options;
-    apiserver = await startProgram(folder, program, flags, { env });
-    const ca = await untilReady(url, certificateFile, token, [apiserver], etcd);
+    const start = async (): Promise<string> => {
+      apiserver = await startProgram(folder, program, flags, { env });
+      return untilReady(url, certificateFile, token, [apiserver], etcd);
+    };
+    const ca = await start();
     const kubeconfig = join(folder, 'kubeconfig');
     await writeFile(kubeconfig, kubeconfigFor({ url, ca, token }), { mode: 0o600 });
     const client = new WireClient({ url, ca, token });
@@ -94,9 +99,16 @@ export async function startKubeApiserver(
       kubeconfig,
       folder,
       serviceAccountKeyFile: keyFile,
-      pids: { etcd: etcd.pid, apiserver: apiserver.pid ?? 0 },
+      get pids() {
+        return { etcd: etcd.pid, apiserver: apiserver?.pid ?? 0 };
+      },
       client,
       install: (more) => install(client, more),
+      restart: async (meanwhile) => {
+        if (apiserver !== undefined) await endProgram(apiserver);
+        await meanwhile?.();
+        await start();
+      },
       stop: async (how) => {
         client.close();
         await stop(how);

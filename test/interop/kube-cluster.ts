@@ -38,6 +38,8 @@ export interface KubeCluster extends KubeApiserver {
   /** POSTs an object and returns what the API server made of it. */
   create<T = unknown>(path: string, object: object): Promise<T>;
   get<T>(path: string): Promise<T>;
+  /** Throws where the API server refuses it. PATCH is a merge patch. */
+  send<T = unknown>(method: string, path: string, object?: object): Promise<T>;
   /** On the first node, unless it says otherwise. It is not ready yet. */
   addPod(pod: Omit<PodSpecification, 'node'> & { readonly node?: string }): Promise<void>;
 }
@@ -72,11 +74,15 @@ export async function startKubeCluster(
     const { host } = parts;
     return {
       ...kube,
+      get pids() {
+        return kube.pids;
+      },
       name,
       host,
       resolver: parts.resolver,
       create: (path, object) => parts.send('POST', path, object),
       get: (path) => parts.send('GET', path),
+      send: (method, path, object) => parts.send(method, path, object),
       addPod: async (pod) => {
         const path = `/api/v1/namespaces/${pod.namespace}/pods`;
         await parts.send('POST', path, podOf({ node: parts.nodeName(0), ...pod }));
