@@ -5,10 +5,11 @@ import { coreKinds } from './api/kinds/core-kinds.ts';
 import type { Kind } from './api/kind.ts';
 import type { Plane } from './core/plane/plane.ts';
 import { authPlane } from './auth/plane.ts';
+import { kubernetesPlane } from './kubernetes/plane.ts';
 import { peeringPlane } from './peering/plane.ts';
 import { trustPlane } from './trust/plane.ts';
 
-export const allPlanes: readonly Plane[] = [trustPlane, peeringPlane, authPlane];
+export const allPlanes: readonly Plane[] = [trustPlane, peeringPlane, authPlane, kubernetesPlane];
 
 export const allKinds: readonly Kind[] = [
   ...coreKinds,

@@ -60,6 +60,14 @@ export function parseDnsName(text: string): string {
   return text;
 }
 
+/** RFC 1123: as names of Kubernetes namespaces. */
+export function parseDnsLabel(text: string): string {
+  if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(text)) {
+    throw new ValueProblem('a DNS label in lower case, for example hansa-system');
+  }
+  return text;
+}
+
 export function parseEmail(text: string): string {
   if (text.length > 254 || !/^[^\s@<>"]+@[^\s@<>"]+$/.test(text)) {
     throw new ValueProblem('a mail address');

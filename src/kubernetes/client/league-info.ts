@@ -1,0 +1,48 @@
+// Asks a site for its cluster set and the state of its members.
+
+import { hasCode } from '../../core/errors/error.ts';
+import type { SiteClient } from '../../core/plane/site-client.ts';
+import { kubernetesPaths } from '../paths.ts';
+
+/** As the replica that answers sees them. */
+export interface LeagueInfo {
+  /** The setting kubernetes.namespace. */
+  readonly namespace: string;
+  /** The name of the Cluster with `local: true`. Undefined: the site has none with an API server. */
+  readonly home?: string;
+  /** The ID of the home cluster, once its claims were read. */
+  readonly homeID?: string;
+  /** Whether the home cluster claims to be a supervisor. Only then there are members. */
+  readonly supervisor: boolean;
+  /** Why there are no members, or why the home cluster cannot be followed now. */
+  readonly problem?: string;
+  /** As in `Federation`. */
+  readonly clusterSet?: string;
+  readonly members: readonly MemberInfo[];
+}
+
+export interface MemberInfo {
+  readonly clusterID: string;
+  readonly state: 'Connecting' | 'Ready' | 'Unreachable' | 'Refused';
+  /** RFC 3339. */
+  readonly since: string;
+  readonly reason: string;
+  readonly message: string;
+  /** TRUST-DOMAIN/HOST/PID/UUID of the process that leads it. */
+  readonly leader?: string;
+  readonly epoch?: number;
+}
+
+/** Undefined for a site of an earlier version. */
+export async function servedLeague(client: SiteClient): Promise<LeagueInfo | undefined> {
+  try {
+    return await leagueInfo(client);
+  } catch (error) {
+    if (hasCode(error, 'HANSA_NOT_FOUND')) return undefined;
+    throw error;
+  }
+}
+
+export async function leagueInfo(client: SiteClient): Promise<LeagueInfo> {
+  return (await client.request({ path: kubernetesPaths.members })).body as LeagueInfo;
+}

@@ -1,0 +1,60 @@
+// The check of `hansa doctor` for the members of the cluster set. It asks the site and calls no cluster.
+
+import { printable } from '../../core/command/columns.ts';
+import { type Finding, ok, problem, type SiteCheck, warning } from '../../core/plane/doctor.ts';
+import { type LeagueInfo, servedLeague } from '../client/league-info.ts';
+import { troubledMembers } from '../status.ts';
+
+const check = 'members';
+/** More would hide the other findings. */
+const maxTold = 5;
+
+export const membersCheck: SiteCheck = {
+  name: check,
+  follows: 'clusters',
+  run: async ({ client, running }) => (running ? judgeLeague(await servedLeague(client)) : []),
+};
+
+/** A site that is no supervisor has nothing to say about members. */
+export function judgeLeague(info: LeagueInfo | undefined): readonly Finding[] {
+  if (info?.supervisor !== true) return [];
+  const { members } = info;
+  const home =
+    info.problem === undefined
+      ? []
+      : [problem(check, 'the home cluster cannot be followed', printable(info.problem))];
+  const troubled = troubledMembers(members);
+  const unled = members.filter(({ state, leader }) => state === 'Ready' && leader === undefined);
+  const more = troubled.length - maxTold;
+  const found = [
+    ...home,
+    ...troubled
+      .slice(0, maxTold)
+      .map(({ clusterID, state, message }) =>
+        problem(check, `${clusterID} is ${state.toLowerCase()}`, printable(message)),
+      ),
+    ...(more > 0
+      ? [
+          warning(
+            check,
+            `and ${more} more`,
+            'kubectl get federation federation -o yaml lists them.',
+          ),
+        ]
+      : []),
+    ...unled
+      .slice(0, maxTold)
+      .map(({ clusterID }) =>
+        warning(
+          check,
+          `${clusterID} has no leader`,
+          'A supervisor takes its Lease within seconds. If this stays, look for errors about Leases in the log of the site.',
+        ),
+      ),
+  ];
+  if (found.length > 0) return found;
+  const ready = members.filter(({ state }) => state === 'Ready').length;
+  return [
+    ok(check, ready === members.length ? `${ready} ready` : `${ready} of ${members.length} ready`),
+  ];
+}

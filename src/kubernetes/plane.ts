@@ -1,0 +1,18 @@
+// Declares the kubernetes plane: one cluster set out of many Kubernetes clusters.
+
+import type { Plane } from '../core/plane/plane.ts';
+import { membersCheck } from './doctor/members.ts';
+import { type KubernetesSettings, kubernetesSettings } from './settings.ts';
+import { kubernetesStatus } from './status.ts';
+
+export const kubernetesPlane: Plane<KubernetesSettings> = {
+  name: 'kubernetes',
+  kinds: [],
+  settings: kubernetesSettings,
+  status: kubernetesStatus,
+  doctor: { site: [membersCheck], subjects: [] },
+  start: async (context, settings) => {
+    const { startKubernetes } = await import('./start.ts');
+    return startKubernetes(context, settings);
+  },
+};
