@@ -31,7 +31,7 @@ export interface ConnectedMemberOptions
 /** A hostile cluster may send its objects one by one for ever. */
 const readWithinMs = 60_000;
 
-type AnyReflector = Pick<Reflector<never>, 'acquire' | 'status'>;
+type AnyReflector = Pick<Reflector<never>, 'acquire' | 'status' | 'retryNow'>;
 
 /** Belongs to one connection: with another one, there is another object. */
 export class ConnectedMember implements Member {
@@ -152,7 +152,10 @@ export class ConnectedMember implements Member {
   /** What the Lease says. `mark` changes with each renewal. */
   sawLease(leader: MemberLeader, mark: string): void {
     if (this.#isStopped) return;
+    const isBack = this.#leaseFailure !== undefined;
     this.#leaseFailure = undefined;
+    // Reflectors wait up to half a minute between attempts, and the Lease is asked for every few seconds.
+    if (isBack) for (const reflector of this.#reflectors()) reflector.retryNow();
     if (this.#lease?.mark !== mark) this.#lease = { mark, seenMs: this.#clock.now() };
     const { holder, epoch } = this.#leader ?? {};
     this.#leader = leader;
@@ -201,6 +204,10 @@ export class ConnectedMember implements Member {
       identityOf(claims.objects()),
       own === undefined ? undefined : listedMembers(own).clusterSet,
     );
+  }
+
+  #reflectors(): readonly AnyReflector[] {
+    return [...Object.values(this.#identity), ...this.#objects.values()];
   }
 
   #follow(): void {

@@ -207,6 +207,18 @@ describe('a member is unreachable', () => {
     assert.equal(league.stateOf('app2'), 'Ready');
   });
 
+  test('until its Lease answers again: then it is read at once', async () => {
+    const league = await started(['app1'], 'app1');
+    const member = league.members.get('app1');
+    of(league, 'app1').goAway();
+    member?.missedLease(new Error('no answer'));
+    await league.clock.advance(300_000);
+    of(league, 'app1').comeBack();
+    member?.sawLease({ holder: 'x', epoch: 3 }, 'mark');
+    await league.clock.advance(0);
+    assert.equal(league.stateOf('app1'), 'Ready');
+  });
+
   test('keeps what was read of it', async () => {
     const league = await started(['app1'], 'app1');
     of(league, 'app1').put(paths.services, service('web'));

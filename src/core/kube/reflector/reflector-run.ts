@@ -58,6 +58,8 @@ interface Pending<T> {
 export class ReflectorRun<T extends KubeObject> {
   readonly #options: RunOptions<T>;
   readonly #plan: ReflectorPlan;
+  /** Set while it waits because the server could not be reached. */
+  #wake: (() => void) | undefined;
 
   constructor(options: RunOptions<T>) {
     this.#options = options;
@@ -87,9 +89,23 @@ export class ReflectorRun<T extends KubeObject> {
           unit: random.unit(),
         });
         observer.failed(failure, delayMs, this.#plan.failures);
-        await sleep(clock, delayMs, signal).catch(() => undefined);
+        await this.#wait(delayMs, failure.reason === 'unreachable', signal);
       }
     }
+  }
+
+  /** Ends the wait for a server that could not be reached. */
+  retryNow(): void {
+    this.#wake?.();
+  }
+
+  async #wait(delayMs: number, canBeWoken: boolean, stopping: AbortSignal): Promise<void> {
+    const woken = new AbortController();
+    const { signal, unlink } = linkedSignal(stopping, woken.signal);
+    if (canBeWoken) this.#wake = () => woken.abort();
+    await sleep(this.#options.clock, delayMs, signal).catch(() => undefined);
+    this.#wake = undefined;
+    unlink();
   }
 
   /** Rejects with why it ended; a watch always does. */

@@ -156,6 +156,27 @@ for (const usesInitialEvents of [true, false]) {
       assert.equal(reflector.status().state, 'watching');
     });
 
+    test('tries again at once when its server answers again, but not when the server asks it to wait', async () => {
+      const { server, clock, reflector, failures } = start(serverWith('a'));
+      await clock.advance(0);
+      server.put('b');
+      server.faults.push(...Array.from({ length: 10 }, () => 'reset' as const));
+      server.reset();
+      while (server.faults.length > 0) await clock.advance(1000);
+      assert.equal(failures.at(-1), 'unreachable');
+      reflector.retryNow();
+      await clock.advance(0);
+      assert.equal(reflector.status().state, 'watching');
+      assert.deepEqual(cached(reflector), stored(server));
+      server.faults.push('429');
+      server.reset();
+      while (server.faults.length > 0) await clock.advance(100);
+      assert.equal(failures.at(-1), 'throttled');
+      reflector.retryNow();
+      await clock.advance(0);
+      assert.equal(reflector.status().state, 'waiting');
+    });
+
     test('ignores an event that comes twice, and lists after one that comes late', async () => {
       const { server, clock, reflector, heard, failures } = start(serverWith('a'));
       await clock.advance(0);

@@ -132,6 +132,11 @@ export class Reflector<T extends KubeObject, I extends string = never> {
     };
   }
 
+  /** Something else shows that the server answers again: do not wait any longer after a failure to reach it. */
+  retryNow(): void {
+    this.#run?.retryNow();
+  }
+
   /**
    * A source for controllers; several may share this reflector. `keysOf` names the keys that an object
    * affects (default: its own key), and is asked for the old and the new version of a changed one.
