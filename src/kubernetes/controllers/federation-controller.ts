@@ -1,7 +1,7 @@
 // Writes the status of `Federation` in the home cluster: the state, the leader and the epoch of each member. One
 // replica of the site does it, and only when something changed.
 
-import { federationKind, clustersGroup } from '../../api/kinds/federation.ts';
+import { clustersGroup, federationKind, federationName } from '../../api/kinds/federation.ts';
 import { version } from '../../api/object.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -11,7 +11,6 @@ import type { Controller, ReconcileResult } from '../../core/reconcile/controlle
 import { changeSource } from '../../core/reconcile/source.ts';
 import { federationStatus } from '../members/federation-status.ts';
 import type { MemberSet } from '../members/member-set.ts';
-import { federationName } from '../members/read-federation.ts';
 
 const path = `/apis/${clustersGroup}/${version}/${federationKind.plural}/${federationName}/status`;
 /** The least time between two writes. Our own write comes back by the watch within it. */

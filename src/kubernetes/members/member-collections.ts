@@ -1,7 +1,7 @@
 // The reflectors of one member. They run only while they are acquired.
 
 import { clusterClaimKind } from '../../api/kinds/cluster-claim.ts';
-import { clustersGroup, federationKind } from '../../api/kinds/federation.ts';
+import { clustersGroup, federationKind, federationName } from '../../api/kinds/federation.ts';
 import { type NativeService, nativeServiceKind } from '../../api/kinds/native-service.ts';
 import { version } from '../../api/object.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
@@ -13,7 +13,7 @@ import type { EndpointSlice, Namespace, Node, ObjectMeta, Service } from '../obj
 import { isCopy } from '../services/compile-copy.ts';
 import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
 import { type ReflectedClaim, readClaim } from './identity.ts';
-import { federationName, type ReflectedFederation } from './read-federation.ts';
+import type { ReflectedFederation } from './read-federation.ts';
 import {
   readEndpointSlice,
   readNamespace,

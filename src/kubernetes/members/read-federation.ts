@@ -9,7 +9,6 @@ import type { MemberSettings } from './member.ts';
 
 export type ReflectedFederation = Federation & KubeObject;
 
-export const federationName = 'federation';
 const maxMembers = 250;
 const maxPrefixes = 64;
 const maxCaLength = 131_072;
