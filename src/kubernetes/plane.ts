@@ -1,6 +1,9 @@
 // Declares the kubernetes plane: one cluster set out of many Kubernetes clusters.
 
 import type { Plane } from '../core/plane/plane.ts';
+import { leagueCommands } from './commands/cluster.ts';
+import { kubernetesNames } from './commands/names.ts';
+import { serviceCommand } from './commands/service.ts';
 import { membersCheck } from './doctor/members.ts';
 import { type KubernetesSettings, kubernetesSettings } from './settings.ts';
 import { kubernetesStatus } from './status.ts';
@@ -9,6 +12,8 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
   name: 'kubernetes',
   kinds: [],
   settings: kubernetesSettings,
+  commands: (kit) => [leagueCommands(kit), serviceCommand(kit)],
+  names: kubernetesNames,
   status: kubernetesStatus,
   doctor: { site: [membersCheck], subjects: [] },
   start: async (context, settings) => {

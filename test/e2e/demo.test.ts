@@ -4,7 +4,21 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { missingTools } from '../interop/tool.ts';
 import { execute, repository } from './daemon.ts';
+import { whyNoHosts } from './separate-host.ts';
+
+const withoutClusters =
+  whyNoHosts() ||
+  (await missingTools(
+    'etcd',
+    'kubectl',
+    'kube-apiserver',
+    'kube-controller-manager',
+    'kwok',
+    'kube-proxy',
+    'coredns',
+  ));
 
 /** The steps by title, in order; what was proved differs from run to run. */
 function titles(text: string): string[] {
@@ -22,6 +36,12 @@ suite('the demo', () => {
 
   test('of one site is true in every step', async () => {
     const { code, stdout, stderr } = await execute(process.execPath, ['test/e2e/demo-site.ts']);
+    assert.equal(code, 0, `${stdout}${stderr}`);
+    assert.ok(titles(stdout).length >= 10, stdout);
+  });
+
+  test('of three clusters is true in every step', { skip: withoutClusters }, async () => {
+    const { code, stdout, stderr } = await execute(process.execPath, ['test/e2e/demo-clusters.ts']);
     assert.equal(code, 0, `${stdout}${stderr}`);
     assert.ok(titles(stdout).length >= 10, stdout);
   });

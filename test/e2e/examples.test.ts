@@ -8,8 +8,11 @@ import { parseAllDocuments } from 'yaml';
 import { allKinds } from '../../src/test-planes.ts';
 import { type Daemon, hansa, repository, startDaemon, temporaryFolder } from './daemon.ts';
 
-/** No manifests: a configuration, an Envoy's, and what is wrong on purpose. Each has a test elsewhere. */
-const others = /^(?:config\.yaml$|envoy\/|bad\/)/;
+/**
+ * No manifests of a site: a configuration, an Envoy's, those of clusters, and what is wrong on purpose. Each has a
+ * test elsewhere.
+ */
+const others = /^(?:config\.yaml$|envoy\/|league\/|bad\/)/;
 const examples = readdirSync(join(repository, 'examples'), { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.yaml') && !others.test(path))
   .toSorted();

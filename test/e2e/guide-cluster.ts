@@ -1,4 +1,4 @@
-// The cluster of the guide page about clusters: runs etcd and kube-apiserver until it is ended, and writes a
+// A cluster of the guide pages about clusters: runs etcd and kube-apiserver until it is ended, and writes a
 // kubeconfig. Usage: node guide-cluster.ts FILE
 
 import { copyFileSync, renameSync } from 'node:fs';

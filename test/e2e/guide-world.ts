@@ -62,7 +62,7 @@ export class GuideWorld {
 
   /** Starts a Kubernetes API server, and puts an administrator's kubeconfig into the folder. */
   async startCluster(kubeconfig: string): Promise<void> {
-    const log = join(this.folder, '..', 'cluster.log');
+    const log = join(this.folder, '..', `${kubeconfig}.log`);
     const script = join(repository, 'test', 'e2e', 'guide-cluster.ts');
     // Its own files must go with the folder of the world.
     await this.run('cluster', `export TMPDIR='${join(this.folder, '..')}'`);

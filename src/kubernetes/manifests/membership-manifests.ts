@@ -1,7 +1,12 @@
 // The objects that make a cluster a member of a cluster set: its claims and its Federation. Pure.
 
 import { claimKeys, clusterClaimKind } from '../../api/kinds/cluster-claim.ts';
-import { clustersGroup, type Federation, federationKind } from '../../api/kinds/federation.ts';
+import {
+  clustersGroup,
+  type Federation,
+  federationKind,
+  federationName,
+} from '../../api/kinds/federation.ts';
 import { version } from '../../api/object.ts';
 import { type Manifest, ownLabels } from '../../core/kube/manifests/manifest.ts';
 
@@ -16,9 +21,6 @@ export interface Membership {
   readonly clusterSet: string;
   readonly isSupervisor: boolean;
 }
-
-/** The only name that a Federation may have. */
-export const federationName = federationKind.singleton as string;
 
 const apiVersion = `${clustersGroup}/${version}`;
 

@@ -1,0 +1,116 @@
+// Finds out how a site is installed in a cluster: with which account, with or without admission policies, and
+// which users of other sites the policies must keep.
+
+import type { Cluster } from '../../api/kinds/cluster.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { kubePath } from '../../core/kube/kube-path.ts';
+import {
+  defaultAccountName,
+  type Manifest,
+  ownerOf,
+  siteUser,
+} from '../../core/kube/manifests/manifest.ts';
+import {
+  type Account,
+  accountPath,
+  accountsOf,
+} from '../../core/kube/registration/account-token.ts';
+import { fencingPolicyName, principalsIn } from '../manifests/fencing-policies.ts';
+import type { LeagueOptions } from '../manifests/league-manifests.ts';
+import { hasOwnLabels, type LabelledObject, orMissing } from './cluster-facts.ts';
+
+export interface InstallationQuestion {
+  readonly kube: KubeClient;
+  readonly name: string;
+  readonly known: Cluster | undefined;
+  readonly trustDomain: string;
+  /** The system namespace. */
+  readonly namespace: string;
+  /** In the home cluster: the Secrets that Federation names. */
+  readonly secrets: readonly string[] | undefined;
+}
+
+export interface Installation {
+  readonly league: LeagueOptions;
+  /** Undefined where the site authenticates with its own JWT-SVID. */
+  readonly account: Account | undefined;
+  /** False for what must stay as the user made it. */
+  readonly isWanted: (manifest: Manifest) => boolean;
+  readonly warnings: readonly string[];
+}
+
+export async function prepareInstallation(question: InstallationQuestion): Promise<Installation> {
+  const { kube, known, trustDomain, namespace, secrets } = question;
+  const source = credentialSource(known);
+  if (source !== undefined && source !== 'jwtSVID') throw otherCredential(question, source);
+  const account = source === 'jwtSVID' ? undefined : await accountFor(question);
+  const policies = await servesPolicies(kube);
+  const policy = policies && (await orMissing(() => kube.get(policyPath)));
+  const hasNamespace = await isForeignNamespace(kube, namespace);
+  return {
+    account,
+    league: {
+      trustDomain,
+      namespace,
+      subject:
+        account === undefined
+          ? { kind: 'User', name: siteUser(trustDomain) }
+          : { kind: 'ServiceAccount', ...account },
+      principals: principalsIn(policy),
+      policies,
+      ...(secrets === undefined ? {} : { home: { secrets } }),
+    },
+    // With our label on it, `leave` would take it for ours.
+    isWanted: ({ kind }) => !(hasNamespace && kind === 'Namespace'),
+    warnings: policies
+      ? []
+      : [
+          'this API server has no admission policies (Kubernetes 1.30 has them): only resource versions and the checks of the site keep an old leader from writing.',
+        ],
+  };
+}
+
+const admission = '/apis/admissionregistration.k8s.io/v1';
+const policyPath = `${admission}/validatingadmissionpolicies/${fencingPolicyName}`;
+
+function credentialSource(known: Cluster | undefined): string | undefined {
+  return Object.entries(known?.spec.credential ?? {}).find(
+    ([field, value]) => field !== 'renew' && value !== false,
+  )?.[0];
+}
+
+function otherCredential({ name }: InstallationQuestion, source: string): HansaError {
+  return new HansaError(
+    'HANSA_CONFLICT',
+    `Cannot join ${name}: its Cluster takes the credential from ${source}, so this command does not know its user. Apply the rights yourself: hansa cluster manifests ${name} --user USER | kubectl apply --server-side -f -. Or remove spec.credential.${source}, and run the command again.`,
+  );
+}
+
+/** One that `hansa cluster add` created is used again: the site has one credential for a cluster. */
+async function accountFor({
+  kube,
+  trustDomain,
+  namespace,
+}: InstallationQuestion): Promise<Account> {
+  const [own] = await accountsOf(kube, trustDomain);
+  if (own !== undefined) return own;
+  const usual: Account = { namespace, name: defaultAccountName };
+  const owner = ownerOf(await orMissing(() => kube.get(accountPath(usual))));
+  if (owner === undefined || owner === trustDomain) return usual;
+  // `_` is legal in trust domains only.
+  return { namespace, name: `${defaultAccountName}-${trustDomain.replaceAll('_', '-')}` };
+}
+
+/** They are general since Kubernetes 1.30. */
+async function servesPolicies(kube: KubeClient): Promise<boolean> {
+  const { status, body } = await kube.request({ method: 'GET', path: admission });
+  return status === 200 && body.includes('"validatingadmissionpolicies"');
+}
+
+async function isForeignNamespace(kube: KubeClient, namespace: string): Promise<boolean> {
+  const found = await orMissing(() =>
+    kube.get<LabelledObject>(kubePath`/api/v1/namespaces/${namespace}`),
+  );
+  return found !== undefined && !hasOwnLabels(found);
+}

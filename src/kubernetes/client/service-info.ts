@@ -1,0 +1,23 @@
+// Asks a site for the federated Services of its cluster set.
+
+import { pathTo } from '../../core/plane/path-to.ts';
+import type { SiteClient } from '../../core/plane/site-client.ts';
+import { kubernetesPaths } from '../paths.ts';
+import type { FederatedServiceView } from '../services/service-view.ts';
+
+/** As the replica that answers sees them. */
+export async function federatedServices(
+  client: SiteClient,
+): Promise<readonly FederatedServiceView[]> {
+  const { body } = await client.request({ path: kubernetesPaths.services });
+  return (body as { readonly services: readonly FederatedServiceView[] }).services;
+}
+
+/** `key` is NAMESPACE/NAME, with `*` as the namespace of a global one. Throws HANSA_NOT_FOUND. */
+export async function federatedService(
+  client: SiteClient,
+  key: string,
+): Promise<FederatedServiceView> {
+  const path = pathTo(kubernetesPaths.service, { key });
+  return (await client.request({ path })).body as FederatedServiceView;
+}

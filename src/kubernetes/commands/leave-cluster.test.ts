@@ -1,0 +1,235 @@
+// Tests `hansa cluster leave` with test API servers.
+
+import assert from 'node:assert/strict';
+import { after, afterEach, beforeEach, suite, test } from 'node:test';
+import { stopServers } from '../../core/kube/test-api-server.ts';
+import { federationPath } from '../client/cluster-facts.ts';
+import { failure, startKube, type Call, type TestKube } from './test-kube.ts';
+import { TestScene } from './test-scene.ts';
+
+const services = '/api/v1/namespaces/shop/services';
+const natives = '/apis/clusters.hansa.dev/v1alpha1/namespaces/shop/nativeservices';
+const slices = '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices';
+const account = '/api/v1/namespaces/hansa-system/serviceaccounts/hansa';
+const copied = {
+  'fed-svc.antreaplus.vmware-tanzu.com': 'web',
+  'clusters.hansa.dev/epoch': '3',
+};
+
+suite('hansa cluster leave', () => {
+  let scene: TestScene;
+  let home: TestKube;
+  let app2: TestKube;
+  /** What the API server of app2 does otherwise. */
+  let answer: (call: Call) => ReturnType<typeof failure> | undefined;
+  beforeEach(async () => {
+    answer = () => undefined;
+    scene = new TestScene();
+    home = await startKube();
+    app2 = await startKube((call) => answer(call));
+    scene.addKube('app1', home);
+    scene.addKube('app2', app2);
+    for (const kube of [home, app2]) kube.put('/api/v1/namespaces/shop', {});
+    const first = await run('join', 'app1', '--supervisor');
+    const second = await run('join', 'app2', '--home-kubeconfig', 'app1.kubeconfig');
+    assert.deepEqual([first.error, second.error], [undefined, undefined]);
+  });
+  afterEach(() => scene.end());
+  after(() => stopServers());
+
+  const run = (command: string, name: string, ...args: readonly string[]) =>
+    scene.cluster([command, name, '--kubeconfig', `${name}.kubeconfig`, ...args]);
+  const leave = (...args: readonly string[]) =>
+    run('leave', 'app2', '--home-kubeconfig', 'app1.kubeconfig', ...args);
+  const memberIDs = (): readonly string[] => {
+    const { members } = (home.objects.get(federationPath)?.spec ?? { members: [] }) as {
+      members: readonly { readonly clusterID: string }[];
+    };
+    return members.map(({ clusterID }) => clusterID);
+  };
+  /** Everything in app2 but what was there before it joined. */
+  const left = (): readonly string[] =>
+    [...app2.objects.keys()].filter((path) => path !== '/api/v1/namespaces/shop');
+
+  test('shows what it deletes, asks, and leaves nothing', async () => {
+    const ran = await leave();
+    assert.equal(ran.error, undefined, ran.error?.message);
+    assert.match(
+      ran.notes,
+      /In Federation of the home cluster, this deletes:\n {2}the member app2/,
+    );
+    assert.match(ran.notes, /Cluster app2, and its credential/);
+    assert.match(ran.notes, /CustomResourceDefinition federations\.clusters\.hansa\.dev/);
+    assert.match(ran.notes, /ServiceAccount hansa-system\/hansa/);
+    assert.deepEqual(ran.questions, ['Let app2 leave?']);
+    assert.equal(ran.printed, 'app2 left the cluster set');
+    assert.deepEqual(left(), []);
+    assert.deepEqual(memberIDs(), ['app1']);
+    assert.deepEqual([...scene.clusters.keys()], ['app1']);
+  });
+
+  test('deletes copies and our condition, and nothing of a user', async () => {
+    app2.put(`${services}/web`, {
+      metadata: { name: 'web', namespace: 'shop', annotations: copied },
+    });
+    const labels = { 'endpointslice.kubernetes.io/managed-by': 'clusters.hansa.dev' };
+    app2.put(`${slices}/web-x`, {
+      metadata: { name: 'web-x', namespace: 'shop', labels, annotations: copied },
+    });
+    // A label alone is no proof: anybody can write it.
+    app2.put(`${slices}/mine`, { metadata: { name: 'mine', namespace: 'shop', labels } });
+    const [one] = Object.keys(copied) as [string];
+    app2.put(`${services}/half`, {
+      metadata: { name: 'half', namespace: 'shop', annotations: { [one]: 'x' } },
+    });
+    const conditions = [{ type: 'clusters.hansa.dev/Federated' }, { type: 'Mine' }];
+    app2.put(`${services}/api`, { status: { conditions } });
+    const ran = await leave();
+    assert.equal(ran.error, undefined, ran.error?.message);
+    assert.match(ran.notes, /1 copied Service\n {2}1 EndpointSlice\n {2}1 condition/);
+    assert.deepEqual(
+      left().toSorted(),
+      [`${slices}/mine`, `${services}/api`, `${services}/half`].toSorted(),
+    );
+    assert.deepEqual(app2.objects.get(`${services}/api`)?.['status'], {
+      conditions: [{ type: 'Mine' }],
+    });
+  });
+
+  test('keeps a copy that changed meanwhile, and says so', async () => {
+    app2.put(`${services}/web`, {
+      metadata: { name: 'web', namespace: 'shop', annotations: copied },
+    });
+    answer = ({ method, path }) =>
+      method === 'DELETE' && path === `${services}/web`
+        ? failure(409, 'Conflict', 'it changed')
+        : undefined;
+    const { error } = await leave();
+    assert.equal(error?.code, 'HANSA_CONFLICT');
+    assert.match(error?.message ?? '', /1 copies changed .*Run the command again/);
+    answer = () => undefined;
+    assert.equal((await leave()).error, undefined);
+    assert.deepEqual(left(), []);
+  });
+
+  test('refuses while the CRDs have objects of users, unless told', async () => {
+    app2.put(`${natives}/db`, { metadata: { name: 'db', namespace: 'shop' } });
+    const { error, questions } = await leave();
+    assert.equal(error?.code, 'HANSA_CONFLICT');
+    assert.match(error?.message ?? '', /NativeService shop\/db.*--delete-objects/);
+    assert.deepEqual(questions, []);
+    assert.deepEqual(memberIDs(), ['app1', 'app2']);
+    const ran = await leave('--delete-objects');
+    assert.match(ran.notes, /NativeService shop\/db \(of users\)/);
+    assert.deepEqual(left(), []);
+  });
+
+  test('keeps a namespace in which a user has something, or that a user created', async () => {
+    const secret = '/api/v1/namespaces/hansa-system/secrets/mine';
+    app2.put(secret, {});
+    const ran = await leave();
+    assert.match(ran.notes, /The namespace hansa-system stays: it contains secrets\/mine/);
+    assert.deepEqual(left(), ['/api/v1/namespaces/hansa-system', secret]);
+    const namespace = '/api/v1/namespaces/hansa-system';
+    app2.objects.clear();
+    app2.put(namespace, {});
+    await run('join', 'app2', '--home-kubeconfig', 'app1.kubeconfig');
+    const again = await leave();
+    assert.equal(again.error, undefined, again.error?.message);
+    assert.deepEqual(left(), [namespace]);
+  });
+
+  test('keeps a namespace if a kind cannot be listed', async () => {
+    answer = ({ path }) =>
+      path === '/apis/coordination.k8s.io/v1'
+        ? failure(503, 'ServiceUnavailable', 'down')
+        : undefined;
+    const ran = await leave();
+    assert.equal(ran.error, undefined, ran.error?.message);
+    assert.deepEqual(left(), ['/api/v1/namespaces/hansa-system']);
+    assert.match(ran.notes, /it contains \/apis\/coordination\.k8s\.io\/v1\/\?/);
+  });
+
+  test('keeps what another site needs', async () => {
+    scene.trustDomain = 'bruges.example';
+    scene.clusters.delete('app2');
+    await run('join', 'app2', '--home-kubeconfig', 'app1.kubeconfig');
+    scene.trustDomain = 'lubeck.example';
+    app2.put(`${services}/web`, {
+      metadata: { name: 'web', namespace: 'shop', annotations: copied },
+    });
+    const ran = await leave();
+    assert.equal(ran.error, undefined, ran.error?.message);
+    assert.match(ran.notes, /stay, because other sites lead this cluster: bruges\.example/);
+    assert.ok(app2.objects.has(`${services}/web`));
+    assert.ok(app2.objects.has(federationPath));
+    assert.ok(app2.objects.has(`${account}-bruges.example`));
+    assert.ok(!app2.objects.has(account));
+    const bindings = left().filter((path) => path.includes('bindings/'));
+    assert.ok(
+      bindings.every((path) => !path.includes('lubeck.example')),
+      bindings.join('\n'),
+    );
+  });
+
+  test('keeps the account and the Cluster where the site also reviews tokens', async () => {
+    const labels = {
+      'app.kubernetes.io/managed-by': 'hansa',
+      'hansa.dev/trust-domain': 'lubeck.example',
+    };
+    const name = 'hansa-token-reviewer-lubeck.example';
+    const binding = `/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/${name}`;
+    app2.put(binding, { metadata: { name, labels } });
+    const ran = await leave();
+    assert.equal(ran.error, undefined, ran.error?.message);
+    assert.ok(app2.objects.has(account));
+    assert.ok(app2.objects.has(binding));
+    assert.ok(scene.clusters.has('app2'));
+    assert.match(
+      ran.notes,
+      /The namespace hansa-system stays: it contains .*serviceaccounts\/hansa/,
+    );
+  });
+
+  test('of the supervisor waits for the other members', async () => {
+    const early = await run('leave', 'app1');
+    assert.equal(early.error?.code, 'HANSA_CONFLICT');
+    assert.match(early.error?.message ?? '', /leads app2 from it.*hansa cluster leave app2/);
+    await leave();
+    const ran = await run('leave', 'app1');
+    assert.equal(ran.error, undefined, ran.error?.message);
+    assert.deepEqual([...home.objects.keys()], ['/api/v1/namespaces/shop']);
+    assert.equal(scene.clusters.size, 0);
+  });
+
+  test('can be repeated after it failed', async () => {
+    answer = ({ method, path }) =>
+      method === 'DELETE' && path === account
+        ? failure(403, 'Forbidden', 'cannot delete serviceaccounts')
+        : undefined;
+    const { error } = await leave();
+    assert.equal(error?.code, 'HANSA_FORBIDDEN');
+    assert.match(error?.message ?? '', /Cannot delete ServiceAccount hansa-system\/hansa/);
+    answer = () => undefined;
+    const again = await leave();
+    assert.equal(again.error, undefined, again.error?.message);
+    assert.deepEqual(left(), []);
+    assert.equal((await leave()).error, undefined);
+  });
+
+  test('tries again while a policy still keeps the ID', async () => {
+    let refusals = 3;
+    answer = ({ method, path }) =>
+      method === 'DELETE' && path.endsWith('/id.k8s.io') && refusals-- > 0
+        ? failure(422, 'Invalid', 'Federation refers to this cluster')
+        : undefined;
+    assert.equal((await leave()).error, undefined);
+    assert.deepEqual(left(), []);
+  });
+
+  test('refuses the kubeconfig of another cluster', async () => {
+    scene.addKube('app2', await startKube());
+    const { error } = await leave();
+    assert.match(error?.message ?? '', /the kubeconfig is for .*Choose the kubeconfig or context/);
+  });
+});

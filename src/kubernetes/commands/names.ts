@@ -1,0 +1,9 @@
+// For shell completion: which command lists the names that a command of this folder takes.
+
+import type { NameLists } from '../../core/plane/command-line.ts';
+
+export const kubernetesNames: NameLists = new Map([
+  ['cluster join', 'cluster list'],
+  ['cluster leave', 'cluster list'],
+  ['service show', 'service list'],
+]);
