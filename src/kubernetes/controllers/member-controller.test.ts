@@ -235,6 +235,23 @@ describe('the member controller', () => {
   });
 });
 
+test('a slice that a user changes while it is removed is removed all the same', async () => {
+  for (let seed = 0; seed < 20; seed++) {
+    const { league, a, b } = await running(seed);
+    a.remove('slices', 'shop/shop-x');
+    await league.clock.advance(seed / 2);
+    for (const { metadata } of ownSlices(b)) {
+      b.edit('slices', `hansa-system/${metadata.name}`, (one) => {
+        const { [sourceAnnotation]: _, ...annotations } = one.metadata.annotations ?? {};
+        return { ...one, metadata: { ...one.metadata, annotations } };
+      });
+    }
+    await league.settle();
+    assert.deepEqual(ownSlices(b), [], `seed ${seed}`);
+    assertLawful(league);
+  }
+});
+
 describe('what a user created', () => {
   const mine = memberService(
     {},

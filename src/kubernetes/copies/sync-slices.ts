@@ -46,7 +46,7 @@ export async function syncSlices(
   // New ones first: a moment with an endpoint in two slices is better than one without it.
   for (const slice of slices) await write(term, slice, context);
   for (const live of term.slices.slicesOf(place)) {
-    if (!names.has(keyOf(live))) await remove(term, live, context);
+    if (!names.has(keyOf(live))) await remove(term, federated, live, context);
   }
   if (term.states.get(federated) !== state) term.sink.add(slicesKey(federated, source));
   else if (slices.length > 0) state.done.add(source, round);
@@ -119,6 +119,7 @@ async function write(
 
 async function remove(
   term: SyncTerm,
+  federated: string,
   live: EndpointSlice,
   { epoch = 0, signal }: ReconcileContext,
 ): Promise<void> {
@@ -131,6 +132,8 @@ async function remove(
     await writer.remove(pathOf(namespace, name), live);
   } catch (error) {
     term.slices.forget(key);
+    // Events of it counted as echoes meanwhile, and it may have another source now.
+    term.sink.add(federated);
     throw asConflict(error);
   }
 }
