@@ -270,15 +270,7 @@ describe('while a cluster cannot be reached', () => {
     );
     await league.settle();
     await league.lose(site, 'c');
-    const next = league.site();
-    Object.assign(next.view('a'), {
-      isRead: false,
-      state: { ...unreachable(clock.now()), state: 'Connecting' },
-      services: { ...emptyCache, isSynced: false },
-      slices: { ...emptyCache, isSynced: false },
-      nativeServices: { ...emptyCache, isSynced: false },
-      nodes: { ...emptyCache, isSynced: false },
-    });
+    const next = league.site('a');
     c.writes.length = 0;
     next.lead('c', 6);
     await clock.advance(minute);
@@ -294,12 +286,10 @@ describe('while a cluster cannot be reached', () => {
     await clock.advance(2 * minute);
     assert.deepEqual(addressesIn(c), ['10.2.0.2']);
     assert.deepEqual(ports(), [80]);
+    next.view('a').read();
+    next.change('a', { state: { ...unreachable(clock.now()), state: 'Ready' } });
+    await league.settle();
+    assert.deepEqual(addressesIn(c), ['10.1.0.1', '10.2.0.2']);
+    assert.deepEqual(ports(), [80, 99]);
   });
 });
-
-const emptyCache = {
-  byKey: () => undefined,
-  byIndex: () => [],
-  objects: () => [],
-  onChange: () => () => undefined,
-};

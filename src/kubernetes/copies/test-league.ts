@@ -76,8 +76,10 @@ export class TestLeague {
     return [this.a, this.b, this.c];
   }
 
-  site(): TestSite {
+  /** `dark` is a cluster that it cannot read yet. */
+  site(dark?: string): TestSite {
     return new TestSite(this.clusters, {
+      dark,
       clock: this.clock,
       random: this.random,
       settings: (id) => ({

@@ -92,25 +92,44 @@ export class TestView implements SyncedMember {
   readonly #random: Random;
   readonly #waiting: Parameters<ClusterListener>[] = [];
   #timer: Timer | undefined;
+  readonly #cluster: TestCluster;
   #isCut = false;
 
-  constructor(cluster: TestCluster, settings: MemberSettings, clock: Clock, random: Random) {
+  /** With `isDark`, it has not been read since the start of the site. */
+  constructor(
+    cluster: TestCluster,
+    settings: MemberSettings,
+    clock: Clock,
+    random: Random,
+    isDark = false,
+  ) {
+    this.#cluster = cluster;
     this.clusterID = cluster.id;
     this.settings = settings;
     this.client = cluster.client;
     this.#clock = clock;
     this.#random = random;
-    this.state = { state: 'Ready', sinceMs: clock.now(), reason: 'Followed', message: '' };
+    const state = isDark ? 'Connecting' : 'Ready';
+    this.state = { state, sinceMs: clock.now(), reason: 'X', message: '' };
+    this.isRead = false;
+    if (!isDark) this.read();
+    cluster.onChange((kind, change) => {
+      if (!this.isRead) return;
+      this.#waiting.push([kind, change]);
+      this.#schedule();
+    });
+  }
+
+  /** Lists all objects, unless it has. */
+  read(): void {
+    if (this.isRead) return;
+    this.isRead = true;
     for (const kind of kindNames) {
-      for (const object of cluster.all(kind)) {
+      for (const object of this.#cluster.all(kind)) {
         const stored = object as unknown as Stored;
         this.#apply(kind, { key: keyOfObject(stored), old: undefined, new: stored });
       }
     }
-    cluster.onChange((kind, change) => {
-      this.#waiting.push([kind, change]);
-      this.#schedule();
-    });
   }
 
   /** Hears nothing until `heal`. */
@@ -147,6 +166,8 @@ export interface SiteOptions {
   readonly random: Random;
   readonly settings: (clusterID: string) => Partial<MemberSettings>;
   readonly lookUp?: (name: string) => Promise<readonly string[]>;
+  /** A cluster that cannot be read yet. */
+  readonly dark?: string | undefined;
 }
 
 /** One process of a site. */
@@ -168,11 +189,11 @@ export class TestSite {
 
   constructor(clusters: readonly TestCluster[], options: SiteOptions) {
     this.#options = options;
-    const { clock, random, settings } = options;
+    const { clock, random, settings, dark } = options;
     this.views = new Map(
       clusters.map((cluster) => {
         const own = { clusterID: cluster.id, ...settings(cluster.id) } as MemberSettings;
-        return [cluster.id, new TestView(cluster, own, clock, random)];
+        return [cluster.id, new TestView(cluster, own, clock, random, cluster.id === dark)];
       }),
     );
     this.#runtime = new ReconcileRuntime({
