@@ -3,23 +3,36 @@ import { describe, test } from 'node:test';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { openStore } from '../../core/store/open.ts';
 import { epochAnnotation } from '../names.ts';
-import { epochCollection, MemberEpochs } from './epochs.ts';
+import { epochCollection, MemberEpochs, slotOf, slots } from './epochs.ts';
 
 async function setUp(copies: readonly string[] = []) {
   const store = await openStore({ driver: 'memory' }, { clock: new VirtualClock() });
   const objects = copies.map((epoch) => ({
     metadata: { name: 'x', annotations: { [epochAnnotation]: epoch } },
   }));
-  const epochs = (clusterID = 'a') => new MemberEpochs(store, clusterID, () => objects);
+  const epochs = (clusterID = 'a', site = 'lubeck.example') =>
+    new MemberEpochs(store, clusterID, () => objects, site);
   return { store, epochs };
 }
 
+/** The epochs of the site, from 0 on. */
+const own = (index: number): number => index * slots + slotOf('lubeck.example');
+
 describe('the next epoch of a member', () => {
   test('exceeds that of the Lease, of every copy, and of the record of this site', async () => {
-    const { epochs } = await setUp(['4', '9', 'nonsense']);
-    assert.equal(await epochs().next(5), 10);
-    assert.equal(await epochs().next(2), 11);
-    assert.equal(await epochs().next(20), 21);
+    const { epochs } = await setUp(['4', String(own(2)), 'nonsense']);
+    assert.equal(await epochs().next(5), own(3));
+    assert.equal(await epochs().next(2), own(4));
+    assert.equal(await epochs().next(own(20) - 1), own(20));
+    assert.equal(await epochs().next(own(20) + 1), own(21));
+  });
+
+  test('is another one at each site, although no site knows what the others took', async () => {
+    const sites = ['lubeck.example', 'bruges.example', 'danzig.example'];
+    const given = await Promise.all(
+      sites.map(async (site) => (await setUp()).epochs('a', site).next(0)),
+    );
+    assert.equal(new Set(given).size, 3);
   });
 
   test('is never given twice, not even to two replicas at once', async () => {
@@ -31,15 +44,15 @@ describe('the next epoch of a member', () => {
   test('has nothing to do with another member', async () => {
     const { epochs } = await setUp();
     await epochs('a').next(7);
-    assert.equal(await epochs('b').next(0), 1);
+    assert.equal(await epochs('b').next(0), own(0));
   });
 
   test('begins anew where the record is damaged, but above what the cluster says', async () => {
-    const { store, epochs } = await setUp(['3']);
+    const { store, epochs } = await setUp([String(own(3))]);
     await store.commit({
       put: [{ collection: epochCollection, name: 'a', encode: () => Buffer.from('rubbish') }],
     });
-    assert.equal(await epochs().next(1), 4);
+    assert.equal(await epochs().next(1), own(4));
   });
 });
 
@@ -60,12 +73,12 @@ describe('a Lease that a site sees', () => {
 
   test('needs no floor below an epoch that was given and never used: its election was lost', async () => {
     const { epochs } = await setUp();
-    await epochs().observe({ epoch: 6, floor: 0 });
-    assert.equal(await epochs().next(6), 7);
-    assert.equal(await epochs().next(6), 8);
-    assert.equal(await epochs().observe({ epoch: 7, floor: 0 }), undefined);
-    assert.deepEqual([epochs().seen, epochs().highest], [7, 8]);
-    assert.equal(await epochs().next(7), 9);
+    await epochs().observe({ epoch: own(6), floor: 0 });
+    assert.equal(await epochs().next(own(6)), own(7));
+    assert.equal(await epochs().next(own(6)), own(8));
+    assert.equal(await epochs().observe({ epoch: own(7), floor: 0 }), undefined);
+    assert.deepEqual([epochs().seen, epochs().highest], [own(7), own(8)]);
+    assert.equal(await epochs().next(own(7)), own(9));
   });
 
   test('is forgotten with the member', async () => {

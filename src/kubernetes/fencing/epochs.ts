@@ -1,6 +1,7 @@
 // The epochs of one member: terms of its leaders, which only grow. This site remembers the highest one
 // that it has seen, so that a deleted Lease or a restored etcd never repeats one.
 
+import { createHash } from 'node:crypto';
 import type { KubeLeaseTableOptions } from '../../core/kube/lease/kube-lease-table.ts';
 import { epochIn, type LeaseRecord } from '../../core/kube/lease/kube-lease.ts';
 import { hasCode } from '../../core/errors/error.ts';
@@ -24,13 +25,16 @@ export class MemberEpochs {
   readonly #store: Store;
   readonly #clusterID: string;
   readonly #copies: () => Iterable<{ readonly metadata: ObjectMeta }>;
+  readonly #slot: number;
 
-  /** `copies` are the objects in the member that carry epochs. */
+  /** `copies` are the objects in the member that carry epochs. `trustDomain` is that of this site. */
   constructor(
     store: Store,
     clusterID: string,
     copies: () => Iterable<{ readonly metadata: ObjectMeta }>,
+    trustDomain: string,
   ) {
+    this.#slot = slotOf(trustDomain);
     this.#store = store;
     this.#clusterID = clusterID;
     this.#copies = copies;
@@ -55,7 +59,7 @@ export class MemberEpochs {
     let highest = leased;
     for (const { metadata } of this.#copies()) highest = Math.max(highest, epochOf(metadata));
     const { given } = await this.#record((known) => ({
-      given: Math.max(known.given, known.seen, highest) + 1,
+      given: above(Math.max(known.given, known.seen, highest), this.#slot),
       seen: known.seen,
     }));
     return given;
@@ -110,6 +114,21 @@ export class MemberEpochs {
       }
     }
   }
+}
+
+/**
+ * Sites take their epochs from different slots, so that two of them do not take the same one, even if neither
+ * knows what the other took. There are 10^11 epochs in a slot.
+ */
+export const slots = 10_000;
+
+export function slotOf(trustDomain: string): number {
+  return createHash('sha256').update(trustDomain).digest().readUInt32BE() % slots;
+}
+
+function above(highest: number, slot: number): number {
+  const next = highest - (highest % slots) + slot;
+  return next > highest ? next : next + slots;
 }
 
 interface KnownEpochs {

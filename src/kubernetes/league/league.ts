@@ -159,6 +159,7 @@ export class League {
         memberLeadership({
           member,
           store,
+          trustDomain: trustDomain.name,
           holder,
           namespace,
           leaseMs: leaseSeconds * 1000,

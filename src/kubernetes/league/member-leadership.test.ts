@@ -17,7 +17,11 @@ import {
   managedByLabel,
   manager,
 } from '../names.ts';
+import { slotOf, slots } from '../fencing/epochs.ts';
 import { memberLeadership } from './member-leadership.ts';
+
+/** The epochs of the site, from 0 on. */
+const own = (index: number): number => index * slots + slotOf('lubeck.example');
 
 async function setUp() {
   const league = testLeague(['app1']);
@@ -34,6 +38,7 @@ async function setUp() {
     const done = memberLeadership({
       member,
       store: at,
+      trustDomain: 'lubeck.example',
       holder,
       namespace: 'hansa-system',
       leaseMs: 15_000,
@@ -72,9 +77,9 @@ describe('the leader of a member', () => {
     const { clock, campaign, lease, member } = await setUp();
     const one = campaign('lubeck.example/h/1/u');
     await clock.advance(1000);
-    assert.deepEqual(member.leader, { holder: 'lubeck.example/h/1/u', epoch: 1 });
-    assert.equal(lease().metadata.annotations?.[epochAnnotation], '1');
-    assert.equal(one.terms[0]?.epoch, 1);
+    assert.deepEqual(member.leader, { holder: 'lubeck.example/h/1/u', epoch: own(0) });
+    assert.equal(lease().metadata.annotations?.[epochAnnotation], String(own(0)));
+    assert.equal(one.terms[0]?.epoch, own(0));
     const seenMs = member.leaseSeenMs as number;
     await clock.advance(30_000);
     assert.ok((member.leaseSeenMs as number) > seenMs, 'renewals are seen');
@@ -86,18 +91,22 @@ describe('the leader of a member', () => {
 
   test('begins above every copy and slice of ours in the member', async () => {
     const { clock, cluster, campaign } = await setUp();
-    cluster.put(paths.services, copy('41'));
-    cluster.put(paths.slices, { ...copy('57'), kind: 'EndpointSlice', addressType: 'IPv4' });
+    cluster.put(paths.services, copy(String(own(41))));
+    cluster.put(paths.slices, {
+      ...copy(String(own(57))),
+      kind: 'EndpointSlice',
+      addressType: 'IPv4',
+    });
     await clock.advance(0);
     const one = campaign('one');
     await clock.advance(1000);
-    assert.equal(one.terms[0]?.epoch, 58);
+    assert.equal(one.terms[0]?.epoch, own(58));
   });
 
   test('does not believe epochs in objects of users', async () => {
     const { clock, cluster, campaign } = await setUp();
-    const { metadata, ...rest } = copy('900');
-    const annotations = { [epochAnnotation]: '900' };
+    const { metadata, ...rest } = copy(String(own(900)));
+    const annotations = { [epochAnnotation]: String(own(900)) };
     const users = { ...metadata, labels: { [managedByLabel]: 'somebody' }, annotations };
     cluster.put(paths.services, { ...rest, metadata: users });
     cluster.put(paths.slices, {
@@ -109,17 +118,17 @@ describe('the leader of a member', () => {
     await clock.advance(0);
     const one = campaign('one');
     await clock.advance(1000);
-    assert.equal(one.terms[0]?.epoch, 1);
+    assert.equal(one.terms[0]?.epoch, own(0));
   });
 
   test('takes a new epoch after the Lease went back in time', async () => {
     const { clock, campaign, annotate, lease } = await setUp();
     const one = campaign('one');
     await clock.advance(1000);
-    annotate({ [epochAnnotation]: '20' });
+    annotate({ [epochAnnotation]: String(own(20)) });
     await clock.advance(20_000);
     const high = one.terms.at(-1)?.epoch as number;
-    assert.ok(high >= 20);
+    assert.ok(high >= own(20));
     // etcd is restored: the Lease is back with an epoch that was used before.
     annotate({ [epochAnnotation]: '3' });
     await clock.advance(40_000);
@@ -131,10 +140,14 @@ describe('the leader of a member', () => {
   test('never repeats an epoch that is only in the member, not yet in the cache', async () => {
     const { clock, cluster, campaign } = await setUp();
     cluster.isSilent = true;
-    cluster.put(paths.slices, { ...copy('30'), kind: 'EndpointSlice', addressType: 'IPv4' });
+    cluster.put(paths.slices, {
+      ...copy(String(own(30))),
+      kind: 'EndpointSlice',
+      addressType: 'IPv4',
+    });
     const one = campaign('one');
     await clock.advance(1000);
-    assert.equal(one.terms[0]?.epoch, 31);
+    assert.equal(one.terms[0]?.epoch, own(31));
   });
 
   test('with an epoch below that of a copy soon takes a higher one', async () => {
@@ -142,9 +155,9 @@ describe('the leader of a member', () => {
     const one = campaign('one');
     await clock.advance(1000);
     // The Lease and the record of this site know nothing of the epoch of another site.
-    cluster.put(paths.services, copy('12'));
+    cluster.put(paths.services, copy(String(own(12))));
     await clock.advance(30_000);
-    assert.ok((one.terms.at(-1)?.epoch as number) > 12);
+    assert.ok((one.terms.at(-1)?.epoch as number) > own(12));
     assert.equal(one.terms.length, 2);
   });
 
@@ -158,8 +171,8 @@ describe('the leader of a member', () => {
     winner.stop();
     await clock.advance(30_000);
     assert.equal(loser.terms.length, 1);
-    assert.equal(loser.terms[0]?.epoch, 2);
-    assert.equal(member.leader?.epoch, 2);
+    assert.equal(loser.terms[0]?.epoch, own(1));
+    assert.equal(member.leader?.epoch, own(1));
   });
 
   test('is unknown while the member cannot be reached, and the member becomes unreachable', async () => {

@@ -15,6 +15,7 @@ import { HighestWritten, readHighestEpoch, writtenObjects } from './written-epoc
 export interface MemberLeadershipOptions {
   readonly member: ConnectedMember;
   readonly store: Store;
+  readonly trustDomain: string;
   /** Unique to this process. */
   readonly holder: string;
   readonly namespace: string;
@@ -41,9 +42,9 @@ export function memberLeadership(options: MemberLeadershipOptions): Leadership {
 const looksBehind = 2;
 
 function electionOf(options: MemberLeadershipOptions, written: HighestWritten): Leadership {
-  const { member, store, holder, namespace, leaseMs, clock, random, log } = options;
+  const { member, store, trustDomain, holder, namespace, leaseMs, clock, random, log } = options;
   const { client, clusterID } = member;
-  const epochs = new MemberEpochs(store, clusterID, () => writtenObjects(member));
+  const epochs = new MemberEpochs(store, clusterID, () => writtenObjects(member), trustDomain);
   let isRaising = false;
   let behind = 0;
   /** After a restore, the Lease has an epoch that was used before: its holder must take a new one. */
