@@ -9,13 +9,14 @@ export const trustParts = ['bundle', 'mint', 'streams', 'federations', 'agents']
 /** Compared with kube-apiserver. */
 export const authParts = ['reviews'] as const;
 
-/** Compared with client-go. */
-export const kubernetesParts = ['reflector'] as const;
+/** Compared with client-go, and with the writes of the API servers themselves. */
+export const kubernetesParts = ['reflector', 'league', 'members'] as const;
 
 /** The Go programs that the benchmarks run. */
 export const benchTools = [
   'etcd',
   'kube-apiserver',
+  'kube-controller-manager',
   'client-go',
   'mint',
   'streams',

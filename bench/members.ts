@@ -1,0 +1,162 @@
+// Measures how the time of a change grows with the members of a league: 5 and 50 clusters, each an in-memory API
+// server in this process, with one supervisor. `node bench/members.ts` prints one JSON object per line.
+
+import type { Cluster } from '../src/api/kinds/cluster.ts';
+import { TrustDomain } from '../src/api/values/trust-domain.ts';
+import { systemClock, systemRandom } from '../src/core/clock/system.ts';
+import { silentLog } from '../src/core/log/test-log.ts';
+import { MetricsRegistry } from '../src/core/metrics/registry.ts';
+import { testRuntime } from '../src/core/reconcile/test-runtime.ts';
+import { openStore } from '../src/core/store/open.ts';
+import { League } from '../src/kubernetes/league/league.ts';
+import { MemoryKube } from '../test/fakes/memory-kube/memory-kube.ts';
+import { MemoryKubeClient } from '../test/fakes/memory-kube/memory-kube-client.ts';
+import { type Figure, median, rounded } from './figure.ts';
+import { sized } from './size.ts';
+
+const few = sized(5, 2);
+const many = sized(50, 4);
+const changes = sized(300, 3);
+
+const group = 'clusters.hansa.dev/v1alpha1';
+const namespace = 'hansa-system';
+const slices = `/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices`;
+
+interface Slice {
+  readonly endpoints?: readonly { readonly addresses: readonly string[] }[];
+}
+
+async function found(kube: MemoryKube, all: readonly MemoryKube[]): Promise<void> {
+  const client = new MemoryKubeClient({ cluster: kube });
+  for (const name of [namespace, 'shop']) {
+    const metadata = { name };
+    await client.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata });
+  }
+  const isHome = kube === all[0];
+  for (const [name, value] of [
+    ['id.k8s.io', kube.name],
+    ['clusterSet.k8s.io', 'hanse'],
+    ...(isHome ? [['supervisor.antreaplus.vmware-tanzu.com', 'true']] : []),
+  ] as const) {
+    await client.create(`/apis/${group}/clusterclaims`, {
+      apiVersion: group,
+      kind: 'ClusterClaim',
+      metadata: { name: name.toLowerCase() },
+      spec: { name, value },
+    });
+  }
+  if (!isHome) return;
+  await client.create(`/apis/${group}/federations`, {
+    apiVersion: group,
+    kind: 'Federation',
+    metadata: { name: 'federation' },
+    spec: {
+      clusterSet: 'hanse',
+      members: all.map(({ name }) => ({
+        clusterID: name,
+        server: `https://${name}.example`,
+        routable: true,
+        endpointPrefixes: ['10.0.0.0/8'],
+      })),
+    },
+  });
+}
+
+/** Resolves when all clusters have a slice with this address. */
+function untilAll(kubes: readonly MemoryKube[], address: string): Promise<void> {
+  const has = (kube: MemoryKube): boolean =>
+    kube
+      .objects<Slice>('endpointslices', namespace)
+      .some(({ endpoints = [] }) => endpoints.some(({ addresses }) => addresses[0] === address));
+  return new Promise((resolve) => {
+    const missing = new Set(kubes.filter((kube) => !has(kube)));
+    if (missing.size === 0) return resolve();
+    const stops = [...missing].map((kube) =>
+      kube.onChange(() => {
+        if (!missing.has(kube) || !has(kube)) return;
+        missing.delete(kube);
+        if (missing.size > 0) return;
+        for (const stop of stops) stop();
+        resolve();
+      }),
+    );
+  });
+}
+
+/** Milliseconds until the last of so many members has a change. */
+async function measure(count: number): Promise<number> {
+  const kubes = Array.from(
+    { length: count },
+    (_, at) => new MemoryKube({ name: `member-${at}`, clock: systemClock }),
+  );
+  for (const kube of kubes) await found(kube, kubes);
+  const [first] = kubes as [MemoryKube];
+  const byName = new Map(kubes.map((kube) => [kube.name, kube]));
+  const store = await openStore({ driver: 'memory' }, { clock: systemClock });
+  const shared = { clock: systemClock, random: systemRandom, log: silentLog };
+  const runtime = testRuntime({ ...shared, store, metrics: new MetricsRegistry() });
+  const league = new League({
+    context: {
+      ...shared,
+      store,
+      trustDomain: TrustDomain.parse('lubeck.example'),
+      connectCluster: ({ metadata }) =>
+        new MemoryKubeClient({ cluster: byName.get(metadata.name) as MemoryKube }),
+    },
+    settings: { namespace, leaseSeconds: 15, unreachableSeconds: 10 },
+    home: homeOf(first),
+    host: runtime,
+  });
+  const client = new MemoryKubeClient({ cluster: first });
+  await client.create('/api/v1/namespaces/shop/services', {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name: 'web', annotations: { 'svc.global.federated.hansa.dev': 'web' } },
+    spec: { ports: [{ port: 80 }] },
+  });
+  const slice = (address: string) => ({
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: 'web-0', labels: { 'kubernetes.io/service-name': 'web' } },
+    addressType: 'IPv4',
+    endpoints: [{ addresses: [address] }],
+    ports: [{ name: '', port: 8080, protocol: 'TCP' }],
+  });
+  await client.create(slices, slice('10.0.0.1'));
+  await untilAll(kubes, '10.0.0.1');
+  const times: number[] = [];
+  for (let at = 0; at < changes; at++) {
+    const address = `10.1.${at >> 8}.${at & 255}`;
+    const before = performance.now();
+    await client.replace(`${slices}/web-0`, slice(address));
+    await untilAll(kubes, address);
+    times.push(performance.now() - before);
+  }
+  await league.stop();
+  await runtime.stop();
+  await store.close();
+  return median(times);
+}
+
+const homeOf = ({ name }: MemoryKube): Cluster =>
+  ({
+    apiVersion: 'hansa.dev/v1alpha1',
+    kind: 'Cluster',
+    metadata: { name, uid: 'home', generation: 1 },
+    spec: { issuer: 'https://issuer.example', apiServer: `https://${name}.example`, local: true },
+  }) as unknown as Cluster;
+
+// The timers and streams of the league keep no process.
+const alive = setInterval(() => undefined, 1000);
+await measure(few);
+const [one, other] = [await measure(few), await measure(many)];
+clearInterval(alive);
+const figure: Figure = {
+  bench: `league: changed endpoint until it is in the last of ${many} members in memory, over linear growth`,
+  value: rounded(other / one / (many / few)),
+  unit: '×',
+  anchor: `ms for ${few} members; ${rounded(other)} ms for ${many}`,
+  anchorValue: rounded(one),
+  atMost: 1,
+};
+console.log(JSON.stringify(figure));
