@@ -198,9 +198,20 @@ describe('a strange Lease', () => {
     for (const leaseDurationSeconds of [1e12, 1e308, 600]) {
       assert.equal(record({ leaseDurationSeconds }).durationMs, 600_000);
     }
-    for (const leaseDurationSeconds of [-1, 0, 'x', {}]) {
-      assert.equal(record({ leaseDurationSeconds }).durationMs, 0);
+  });
+
+  test('cannot make others ask without a pause', async () => {
+    for (const leaseDurationSeconds of [-1, 0, 0.001, 'x', {}]) {
+      assert.equal(record({ leaseDurationSeconds }).durationMs, 1000);
     }
+    const { server, table, acquire } = setUp();
+    await acquire(table(), 'one');
+    const { lease } = server;
+    assert.ok(lease);
+    server.lease = { ...lease, spec: { ...lease.spec, leaseDurationSeconds: 0 } };
+    const two = table();
+    await acquire(two, 'two');
+    assert.ok((two.askAgainMs('leader') ?? 0) > 0);
   });
 
   test('without a holder is free', () => {

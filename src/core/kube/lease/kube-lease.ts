@@ -31,8 +31,9 @@ export interface LeaseRecord {
   readonly floor: number;
 }
 
-/** A hostile or strange record must not keep others out for long. */
+/** A hostile or strange record must not keep others out for long, nor make them ask without a pause. */
 const longestMs = 600_000;
+const shortestMs = 1000;
 const defaultDurationSeconds = 15;
 
 export function leaseRecord({ metadata, spec = {} }: KubeLease, keys: EpochKeys): LeaseRecord {
@@ -40,7 +41,7 @@ export function leaseRecord({ metadata, spec = {} }: KubeLease, keys: EpochKeys)
   const seconds = numberIn(leaseDurationSeconds ?? defaultDurationSeconds);
   return {
     holder: typeof holderIdentity === 'string' ? holderIdentity : '',
-    durationMs: Math.min(Math.max(seconds, 0) * 1000, longestMs),
+    durationMs: Math.min(Math.max(seconds * 1000, shortestMs), longestMs),
     mark: JSON.stringify([holderIdentity, renewTime, leaseTransitions]),
     epoch: epochIn(metadata.annotations, keys.epoch),
     floor: epochIn(metadata.annotations, keys.floor),
