@@ -5,6 +5,7 @@
 import { fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { agentsScenario } from './agents-scenario.ts';
+import { leagueScenario } from './league-scenario.ts';
 import { leaseScenario } from './lease-scenario.ts';
 import { reconcileScenario } from './reconcile-scenario.ts';
 import { rotationScenario } from './rotation-scenario.ts';
@@ -19,6 +20,7 @@ const scenarios = [
   threadScenario,
   rotationScenario,
   agentsScenario,
+  leagueScenario,
 ];
 
 const environment = {

@@ -1,0 +1,353 @@
+// Two or three supervisors lead three clusters, each on an in-memory API server. Users change Services,
+// endpoints and namespaces, and edit copies. Links are cut, supervisors crash and pause, clocks are wrong, and
+// API servers are away, slow to be noticed, die while they write, and come back with an old etcd.
+//
+// Invariants: no two holders ever have the same term of a cluster. As long as a Lease is neither deleted nor
+// restored, its terms only grow. No write of an older term replaces one of a newer term. Supervisors never change
+// or delete what users made. When the faults end, all clusters hold exactly what the compilers say.
+
+import assert from 'node:assert/strict';
+import type { NativeService } from '../../src/api/kinds/native-service.ts';
+import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
+import { LocalClock } from '../../src/core/clock/virtual.ts';
+import type { KubeClient } from '../../src/core/kube/kube-client.ts';
+import { leaseRecord, type KubeLease } from '../../src/core/kube/lease/kube-lease.ts';
+import { jsonEquals } from '../../src/api/schema/json.ts';
+import { epochKeys } from '../../src/kubernetes/fencing/epochs.ts';
+import { epochOf } from '../../src/kubernetes/fencing/fenced-writer.ts';
+import { serviceNameLabel } from '../../src/kubernetes/names.ts';
+import type { EndpointSlice, Node, Service } from '../../src/kubernetes/objects.ts';
+import { hasSelector, isCopy, isSameCopy } from '../../src/kubernetes/services/compile-copy.ts';
+import { isSameSlice } from '../../src/kubernetes/services/compile-slices.ts';
+import { isOwnSlice } from '../../src/kubernetes/services/slice-source.ts';
+import { startControllers } from '../fakes/memory-kube/cluster-controllers.ts';
+import { fencingRules } from '../fakes/memory-kube/fencing-rules.ts';
+import type { Backup, StoredChange } from '../fakes/memory-kube/memory-etcd.ts';
+import { MemoryKube, ServerDied } from '../fakes/memory-kube/memory-kube.ts';
+import { type KubeLink, MemoryKubeClient } from '../fakes/memory-kube/memory-kube-client.ts';
+import { noDiskFaults, SimulatedDatabase } from './disk.ts';
+import { type ClusterView, compileLeague, keyOfObject } from './league-compiled.ts';
+import { leaseMs, startSupervisor } from './league-supervisor.ts';
+import { LeagueUsers } from './league-users.ts';
+import type { Scenario } from './seeds.ts';
+import type { Process, Simulation } from './simulation.ts';
+
+const busyMs = 60_000;
+/** A silent watch is noticed within 150 s. Reflectors, controllers and elections back off. */
+const quietMs = 300_000;
+const siteUser = 'site:';
+
+export const leagueScenario: Scenario = {
+  name: 'league',
+  async run(simulation) {
+    const setup = simulation.random.fork('setup');
+    const sites = ['s1', 's2', 's3'].slice(0, setup.integer(2, 3));
+    const world = new World(simulation, sites);
+    for (const site of sites) {
+      simulation.node(site, (process) => world.boot(process), {
+        skewMs: setup.integer(-3_600_000, 3_600_000),
+        rate: 1 + (setup.unit() - 0.5) * 0.004,
+      });
+    }
+    const { clusters } = world;
+    simulation.often('user', 400, busyMs, (random) => {
+      const cluster = random.pick(clusters);
+      if (random.chance(0.85)) cluster.users.change(random);
+      else cluster.users.meddle(random);
+    });
+    simulation.often('namespaces', 5000, busyMs, (random) =>
+      random.pick(clusters).users.restoreNamespaces(),
+    );
+    simulation.often('partition', 8000, busyMs, (random) => {
+      const cut = clusters.filter(() => random.chance(0.5)).map(({ id }) => id);
+      if (cut.length > 0) simulation.network.partition([random.pick(sites)], cut);
+    });
+    simulation.often('heal', 10_000, busyMs, () => simulation.network.heal());
+    simulation.often('pause', 10_000, busyMs, (random) => {
+      simulation.nodeOf(random.pick(sites))?.pause(random.integer(100, 3 * leaseMs));
+    });
+    simulation.often('crash', 15_000, busyMs, (random) => {
+      const node = simulation.nodeOf(random.pick(sites));
+      node?.crash();
+      simulation.clock.timer(random.integer(10, 10_000), () => node?.start());
+    });
+    simulation.often('jump', 10_000, busyMs, (random) => {
+      const by = random.integer(-86_400_000, 86_400_000);
+      simulation.nodeOf(random.pick(sites))?.process?.clock.jumpWall(by);
+    });
+    simulation.often('server', 2500, busyMs, (random) => world.disturb(random.pick(clusters)));
+    await simulation.run(busyMs);
+    world.calm();
+    for (const site of sites) simulation.nodeOf(site)?.start();
+    await simulation.run(quietMs);
+    world.check();
+  },
+};
+
+interface WorldCluster {
+  readonly id: string;
+  readonly settings: ClusterView['settings'];
+  readonly kube: MemoryKube;
+  readonly users: LeagueUsers;
+  readonly backups: Backup[];
+  /** Who held which term. Never forgotten, also not when the Lease is deleted or etcd restored. */
+  readonly holders: Map<number, string>;
+  /** Since the Lease was created or restored. */
+  highestTerm: number;
+}
+
+class World {
+  readonly clusters: readonly WorldCluster[];
+  readonly #simulation: Simulation;
+  /** The home cluster of each site. */
+  readonly #homes = new Map<string, string>();
+  readonly #stores = new Map<string, SimulatedDatabase>();
+  readonly #random: SeededRandom;
+  /** Whether users or the controllers of a cluster are changing it. */
+  #areOthersActing = false;
+  #copiesWritten = 0;
+
+  constructor(simulation: Simulation, sites: readonly string[]) {
+    this.#simulation = simulation;
+    this.#random = simulation.random.fork('world');
+    this.clusters = ['north', 'east', 'south'].map((id, index) => this.#found(id, index));
+    const members = this.clusters.map(({ id, settings }) => ({
+      clusterID: id,
+      server: `https://${id}.example`,
+      ...settings,
+    }));
+    for (const [index, { id, users }] of this.clusters.entries()) {
+      const site = sites[index];
+      if (site !== undefined) this.#homes.set(site, id);
+      users.found(id, site === undefined ? undefined : members);
+    }
+  }
+
+  #found(id: string, index: number): WorldCluster {
+    const { clock } = this.#simulation;
+    const range = `10.${index + 1}`;
+    const kube = new MemoryKube({
+      name: id,
+      clock: new LocalClock(clock, { skewMs: this.#random.integer(-600_000, 600_000) }),
+      admit: fencingRules((user) => user.startsWith(siteUser)),
+    });
+    const act = (work: () => void): void => {
+      this.#areOthersActing = true;
+      try {
+        if (!kube.isDown) work();
+      } catch (error) {
+        if (!(error instanceof ServerDied)) throw error;
+      } finally {
+        this.#areOthersActing = false;
+      }
+    };
+    const cluster: WorldCluster = {
+      id,
+      settings: { routable: this.#random.chance(0.7), endpointPrefixes: [`${range}.0.0/16`] },
+      kube,
+      users: new LeagueUsers(kube, range, act),
+      backups: [],
+      holders: new Map(),
+      highestTerm: 0,
+    };
+    kube.onChange((change) => this.#changed(cluster, change));
+    startControllers({ cluster: kube, clock, everyMs: 1000, act });
+    return cluster;
+  }
+
+  boot(process: Process): void {
+    const database =
+      this.#stores.get(process.node) ??
+      new SimulatedDatabase(this.#simulation, { longestDelayMs: 4, full: 0.02, unknown: 0.02 });
+    this.#stores.set(process.node, database);
+    process.spawn(async () => {
+      const store = await database.open(process);
+      startSupervisor(process, {
+        store,
+        home: this.#homes.get(process.node) ?? '',
+        connect: (clusterID) => this.#connect(process, clusterID),
+      });
+    });
+  }
+
+  #connect(process: Process, clusterID: string): KubeClient {
+    const found = this.clusters.find(({ id }) => id === clusterID);
+    assert.ok(found !== undefined, clusterID);
+    return new MemoryKubeClient({
+      cluster: found.kube,
+      user: `${siteUser}${process.node}`,
+      link: this.#link(process, clusterID),
+    });
+  }
+
+  #link(process: Process, cluster: string): KubeLink {
+    const { clock, network } = this.#simulation;
+    const random = process.random.fork(`link/${cluster}`);
+    return {
+      clock: process.clock,
+      network: clock,
+      delayMs: () => network.delayMs(),
+      reaches: () => network.reaches(process.node, cluster),
+      noticesAfterMs: () => (random.chance(0.5) ? random.integer(100, 5000) : undefined),
+    };
+  }
+
+  /** Something happens to the API server or its etcd. */
+  disturb(cluster: WorldCluster): void {
+    const { id, kube, backups } = cluster;
+    const random = this.#random;
+    const { clock } = this.#simulation;
+    const away = (): void => {
+      kube.isDown = true;
+      kube.endWatches('reset');
+    };
+    const back = (): void => {
+      clock.timer(random.integer(100, 15_000), () => {
+        kube.isDown = false;
+      });
+    };
+    const faults = {
+      away: () => {
+        away();
+        back();
+      },
+      dies: () => {
+        kube.diesAtWrite = random.pick(['before', 'after']);
+        back();
+      },
+      resets: () => kube.endWatches('reset'),
+      ends: () => kube.endWatches('end'),
+      deafens: () => kube.deafenWatches(),
+      compacts: () => kube.compact(),
+      lags: () => {
+        kube.lag = random.integer(0, 50);
+      },
+      'backs up': () => {
+        backups.push(kube.backup());
+      },
+      restores: () => {
+        const backup = backups.length === 0 ? undefined : random.pick(backups);
+        if (backup === undefined) return;
+        // Versions that a reflector has seen must not come again for something else.
+        kube.restore(backup, true);
+        cluster.highestTerm = 0;
+        away();
+        back();
+      },
+    };
+    const fault = random.pick(Object.keys(faults) as (keyof typeof faults)[]);
+    this.#simulation.event(`${id} ${fault}`);
+    faults[fault]();
+  }
+
+  /** Judges each write at the moment it is stored. */
+  #changed(cluster: WorldCluster, change: StoredChange): void {
+    const { key, old, new: now } = change;
+    this.#simulation.event(
+      `${cluster.id} ${now === undefined ? 'deleted' : 'stored'} ${key} at ${change.revision}`,
+    );
+    if (key.startsWith('/coordination.k8s.io/leases/')) {
+      if (old === undefined) cluster.highestTerm = 0;
+      if (now !== undefined) this.#judgeLease(cluster, now);
+      return;
+    }
+    if (this.#areOthersActing || !/\/(?:services|endpointslices)\//.test(key)) return;
+    const before = old === undefined ? 0 : epochOf(old.metadata);
+    if (old !== undefined && before === 0) {
+      const isSame =
+        now !== undefined &&
+        jsonEquals(old['spec'], now['spec']) &&
+        jsonEquals(old.metadata.labels, now.metadata.labels) &&
+        jsonEquals(old.metadata.annotations, now.metadata.annotations);
+      this.#hold(isSame, `${cluster.id}: a supervisor changed ${key}, which a user made`);
+      return;
+    }
+    if (now === undefined) return;
+    const after = epochOf(now.metadata);
+    this.#copiesWritten++;
+    this.#hold(after > 0, `${cluster.id}: ${key} was written without a term`);
+    this.#hold(after >= before, `${cluster.id}: term ${after} replaced term ${before} in ${key}`);
+  }
+
+  #judgeLease(cluster: WorldCluster, lease: KubeLease): void {
+    const { id, holders, highestTerm } = cluster;
+    const { epoch, holder } = leaseRecord(lease, epochKeys);
+    if (holder === '' || epoch === 0) return;
+    const known = holders.get(epoch);
+    this.#hold(
+      known === undefined || known === holder,
+      `${id}: ${known} and ${holder} both have term ${epoch}`,
+    );
+    this.#hold(
+      epoch >= highestTerm,
+      `${id}: term ${epoch} of ${holder} followed term ${highestTerm}`,
+    );
+    cluster.highestTerm = epoch;
+    holders.set(epoch, holder);
+  }
+
+  #hold(holds: boolean, otherwise: string): void {
+    if (!holds) this.#simulation.fail(new Error(otherwise));
+  }
+
+  calm(): void {
+    this.#simulation.event('calm');
+    this.#simulation.network.heal();
+    for (const database of this.#stores.values()) database.faults = noDiskFaults;
+    for (const { kube, users } of this.clusters) {
+      kube.isDown = false;
+      kube.diesAtWrite = undefined;
+      kube.lag = 0;
+      users.restoreNamespaces();
+    }
+  }
+
+  check(): void {
+    const views = this.clusters.map(viewOf);
+    for (const target of views) {
+      const wanted = compileLeague(views, target);
+      const copies = target.services.filter((each) => isCopy(each) && !hasSelector(each));
+      assert.deepEqual(
+        copies.map(keyOfObject).toSorted(),
+        [...wanted.keys()].toSorted(),
+        `the copies in ${target.clusterID}`,
+      );
+      const slices = new Map<string, EndpointSlice>();
+      for (const [key, { copy, live, slices: own }] of wanted) {
+        assert.ok(live !== undefined && isSameCopy(copy, live), `${target.clusterID} ${key}`);
+        for (const slice of own) slices.set(keyOfObject(slice), slice);
+      }
+      // A copy that a user gave a selector keeps the slices that it has.
+      const frozen = new Set(target.services.filter(hasSelector).map(keyOfObject));
+      const found = target.slices.filter(
+        (slice) => isOwnSlice(slice) && !frozen.has(serviceOf(slice)),
+      );
+      assert.deepEqual(
+        found.map(keyOfObject).toSorted(),
+        [...slices.keys()].toSorted(),
+        `the slices in ${target.clusterID}`,
+      );
+      for (const live of found) {
+        const slice = slices.get(keyOfObject(live)) as EndpointSlice;
+        assert.ok(isSameSlice(slice, live), `${target.clusterID} ${keyOfObject(live)}`);
+      }
+    }
+    assert.ok(this.#copiesWritten > 0, 'no copy was ever written');
+  }
+}
+
+function serviceOf({ metadata: { namespace = '', labels = {} } }: EndpointSlice): string {
+  return `${namespace}/${labels[serviceNameLabel]}`;
+}
+
+function viewOf({ id, settings, kube }: WorldCluster): ClusterView {
+  return {
+    clusterID: id,
+    settings,
+    services: kube.objects<Service>('services'),
+    slices: kube.objects<EndpointSlice>('endpointslices'),
+    nodes: kube.objects<Node>('nodes'),
+    nativeServices: kube.objects<NativeService>('nativeservices'),
+    namespaces: kube.objects('namespaces').map(({ metadata }) => metadata.name),
+  };
+}
