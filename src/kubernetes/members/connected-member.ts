@@ -5,7 +5,7 @@ import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { failureOf } from '../../core/kube/reflector/reflector-failure.ts';
 import type { Reflector } from '../../core/kube/reflector/reflector.ts';
 import { leaseName } from '../names.ts';
-import { type Finding, identityOf, identityProblem } from './identity.ts';
+import { type Finding, identityOf, identityProblem, idMissing } from './identity.ts';
 import { badCertificate, type Followed, judgeMember } from './judge-member.ts';
 import {
   type CollectionOptions,
@@ -172,7 +172,9 @@ export class ConnectedMember implements Member {
   #evaluate(): void {
     if (this.#isStopped) return;
     const problem = this.#identityProblem();
-    if (problem !== undefined) {
+    // Its CRDs may have been deleted, and all claims with them. That is no other cluster.
+    const isLost = problem?.reason === idMissing && this.#isRead;
+    if (problem !== undefined && !isLost) {
       this.#failing = undefined;
       this.#leaseFailure = undefined;
       this.#isRead = false;
@@ -182,7 +184,7 @@ export class ConnectedMember implements Member {
       return;
     }
     if (this.#isIdentified()) this.#follow();
-    this.#judge();
+    this.#judge(problem);
   }
 
   /** Its `Federation` is read where there is one, and where the credential has the right to. */
@@ -222,8 +224,8 @@ export class ConnectedMember implements Member {
     for (const release of releases) release();
   }
 
-  #judge(): void {
-    const { isWell, failing } = judgeMember(this.clusterID, this.#followed());
+  #judge(lost: Finding | undefined): void {
+    const { isWell, failing = lost } = judgeMember(this.clusterID, this.#followed());
     if (failing === undefined) {
       this.#failing = undefined;
       this.#timer?.cancel();

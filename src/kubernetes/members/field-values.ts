@@ -14,6 +14,29 @@ export function textIn(value: unknown, maxLength = maxTextLength): string | unde
   return typeof value === 'string' && value.length <= maxLength ? value : undefined;
 }
 
+/** Names of ports and hosts, which the API server checks. Empty is no name. */
+export function labelIn(value: unknown): string | undefined {
+  const text = textIn(value, 63);
+  return text !== undefined && /^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$/.test(text) ? text : undefined;
+}
+
+/** A label key, such as http or kubernetes.io/h2c. */
+export function protocolNameIn(value: unknown): string | undefined {
+  const text = textIn(value, 253);
+  const isName =
+    text !== undefined &&
+    /^([a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?$/.test(text);
+  return isName ? text : undefined;
+}
+
+/** RFC 3339 in UTC, as the API server writes it. */
+export function timeIn(value: unknown): string | undefined {
+  const text = textIn(value, 32);
+  return text !== undefined && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(text)
+    ? text
+    : undefined;
+}
+
 export function flagIn(value: unknown): boolean | undefined {
   return typeof value === 'boolean' ? value : undefined;
 }

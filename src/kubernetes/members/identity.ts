@@ -46,6 +46,8 @@ export interface Finding {
   readonly message: string;
 }
 
+export const idMissing = 'ClusterIDMissing';
+
 export interface ExpectedIdentity {
   readonly clusterID: string;
   readonly clusterSet: string;
@@ -60,7 +62,7 @@ export function identityProblem(
   const [id, ...otherIDs] = ids;
   if (id === undefined) {
     return {
-      reason: 'ClusterIDMissing',
+      reason: idMissing,
       message: `The cluster has no ClusterClaim ${claimKeys.id}. Create one there with the value ${clusterID}, or run: hansa cluster join ${clusterID}`,
     };
   }

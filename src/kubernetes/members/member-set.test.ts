@@ -267,6 +267,19 @@ describe('a member is unreachable', () => {
     assert.match(String(league.members.get('app1')?.state.message), /hansa cluster join app1/);
   });
 
+  test('if it loses its ID after it was read, as when its CRDs are deleted: its objects stay', async () => {
+    const league = await started(['app1'], 'app1');
+    of(league, 'app1').put(paths.services, service('web'));
+    await league.clock.advance(0);
+    of(league, 'app1').remove(paths.claims, 'id.k8s.io');
+    await league.clock.advance(11_000);
+    assert.equal(league.stateOf('app1'), 'Unreachable ClusterIDMissing');
+    assert.equal(league.members.get('app1')?.services.byIndex('federated', 'shop/web').length, 1);
+    of(league, 'app1').claim('id.k8s.io', 'app1');
+    await league.clock.advance(0);
+    assert.equal(league.stateOf('app1'), 'Ready');
+  });
+
   test('if its Lease cannot be read, although watches are only silent', async () => {
     const league = await started(['app1'], 'app1');
     const member = league.members.get('app1');

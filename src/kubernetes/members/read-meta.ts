@@ -10,7 +10,7 @@ import {
   serviceNameLabel,
 } from '../names.ts';
 import type { ObjectMeta, OwnerReference } from '../objects.ts';
-import { compact, itemsIn, recordIn, textIn } from './field-values.ts';
+import { compact, itemsIn, recordIn, textIn, timeIn } from './field-values.ts';
 
 const labels: ReadonlySet<string> = new Set([managedByLabel, serviceNameLabel, originKey]);
 const annotations: ReadonlySet<string> = new Set([
@@ -20,6 +20,8 @@ const annotations: ReadonlySet<string> = new Set([
   originKey,
 ]);
 const maxOwners = 16;
+/** The oldest Service decides about ports. One that hides its age must not. */
+const youngest = '9999-12-31T23:59:59Z';
 
 /** Name, namespace and version were checked by the reflector. */
 export function metaIn(value: unknown): ObjectMeta {
@@ -29,7 +31,7 @@ export function metaIn(value: unknown): ObjectMeta {
     namespace: textIn(from['namespace']),
     uid: textIn(from['uid']),
     resourceVersion: textIn(from['resourceVersion']),
-    creationTimestamp: textIn(from['creationTimestamp'], 64),
+    creationTimestamp: timeIn(from['creationTimestamp']) ?? youngest,
     deletionTimestamp: textIn(from['deletionTimestamp'], 64),
     labels: picked(from['labels'], (key) => labels.has(key)),
     annotations: picked(

@@ -118,6 +118,30 @@ describe('a cached Service', () => {
   });
 });
 
+test('names that an API server would refuse in a copy are left out, with their ports', () => {
+  const long = 'x'.repeat(64);
+  const { spec } = service({
+    spec: {
+      ports: [
+        ...['Not Legal', '-a', 'a_b', long, 7].map((name) => ({ name, port: 80 })),
+        { name: 'http', port: 81, appProtocol: 'not legal' },
+        { name: 'h2c', port: 82, appProtocol: 'kubernetes.io/h2c' },
+      ],
+    },
+  });
+  assert.deepEqual(spec.ports, [
+    { name: 'http', port: 81 },
+    { name: 'h2c', port: 82, appProtocol: 'kubernetes.io/h2c' },
+  ]);
+});
+
+test('a Service that hides its age counts as the youngest', () => {
+  for (const creationTimestamp of [undefined, '', '0', 7, 'x'.repeat(40)]) {
+    const read = service({ metadata: { ...metadata, creationTimestamp }, spec: {} });
+    assert.equal(read.metadata.creationTimestamp, '9999-12-31T23:59:59Z');
+  }
+});
+
 test('a cached slice has addresses, conditions and ports, and nothing about nodes', () => {
   const read = readEndpointSlice({
     apiVersion: 'discovery.k8s.io/v1',

@@ -18,7 +18,17 @@ import type {
   Service,
   ServicePort,
 } from '../objects.ts';
-import { compact, flagIn, itemsIn, oneOf, portIn, recordIn, textIn } from './field-values.ts';
+import {
+  compact,
+  flagIn,
+  itemsIn,
+  labelIn,
+  oneOf,
+  portIn,
+  protocolNameIn,
+  recordIn,
+  textIn,
+} from './field-values.ts';
 import { metaIn } from './read-meta.ts';
 
 /** The API server itself allows no more of these, or hardly anybody needs more. */
@@ -85,17 +95,23 @@ function servicePortIn(value: unknown): ServicePort | undefined {
   const from = recordIn(value);
   const port = portIn(from['port']);
   // Another protocol than these cannot be forwarded.
-  if (port === undefined || !isProtocol(from['protocol'])) return undefined;
+  if (port === undefined || !isProtocol(from['protocol']) || !isPortName(from['name'])) {
+    return undefined;
+  }
   const { targetPort } = from;
   return compact<ServicePort>({
-    name: textIn(from['name']),
+    name: labelIn(from['name']),
     port,
     protocol: protocolIn(from['protocol']),
-    appProtocol: textIn(from['appProtocol']),
+    appProtocol: protocolNameIn(from['appProtocol']),
     targetPort: portIn(targetPort) ?? textIn(targetPort),
     nodePort: portIn(from['nodePort']),
   });
 }
+
+/** Another name would make the API server refuse a copy. */
+const isPortName = (value: unknown): boolean =>
+  value === undefined || value === null || labelIn(value) !== undefined;
 
 const isProtocol = (value: unknown): boolean =>
   value === undefined || protocolIn(value) !== undefined;
@@ -174,7 +190,7 @@ function endpointIn(value: unknown): Endpoint | undefined {
   return compact<Endpoint>({
     addresses,
     conditions: endpointConditionsIn(from['conditions']),
-    hostname: textIn(from['hostname'], 253),
+    hostname: labelIn(from['hostname']),
   });
 }
 
@@ -200,12 +216,12 @@ function endpointConditionsIn(value: unknown): Endpoint['conditions'] {
 
 function endpointPortIn(value: unknown): EndpointPort | undefined {
   const from = recordIn(value);
-  if (!isProtocol(from['protocol'] ?? undefined)) return undefined;
+  if (!isProtocol(from['protocol'] ?? undefined) || !isPortName(from['name'])) return undefined;
   return compact<EndpointPort>({
-    name: textIn(from['name']),
+    name: labelIn(from['name']),
     port: portIn(from['port']),
     protocol: protocolIn(from['protocol']),
-    appProtocol: textIn(from['appProtocol']),
+    appProtocol: protocolNameIn(from['appProtocol']),
   });
 }
 
@@ -267,9 +283,9 @@ export function readNativeService(object: NativeService & KubeObject): NativeSer
       ports: itemsIn(from['ports'], most.servicePorts, (item) => {
         const { name, port, protocol } = recordIn(item);
         const number = portIn(port);
-        if (number === undefined || !isProtocol(protocol)) return undefined;
+        if (number === undefined || !isProtocol(protocol) || !isPortName(name)) return undefined;
         return compact<{ name?: string; port: number; protocol: Protocol }>({
-          name: textIn(name),
+          name: labelIn(name),
           port: number,
           protocol: protocolIn(protocol) ?? 'TCP',
         });
