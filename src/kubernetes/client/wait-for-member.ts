@@ -3,9 +3,12 @@
 import { type Clock, sleep } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
+import { kubePath } from '../../core/kube/kube-path.ts';
 import type { Manifest } from '../../core/kube/manifests/manifest.ts';
 import { manifestPath } from '../../core/kube/manifests/manifest-path.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
+import { leaseName } from '../names.ts';
+import { orMissing } from './cluster-facts.ts';
 import { leagueInfo, type MemberInfo } from './league-info.ts';
 
 const pauseMs = 250;
@@ -13,6 +16,7 @@ const pauseMs = 250;
 const crdTries = 120;
 /** The site connects and reads all objects. */
 const memberTries = 80;
+const leaseTries = 40;
 
 type Crd = KubeObject & {
   readonly status?: {
@@ -70,4 +74,22 @@ export async function awaitRelease(client: SiteClient, clock: Clock, id: string)
 
 async function memberOf(client: SiteClient, id: string): Promise<MemberInfo | undefined> {
   return (await leagueInfo(client)).members.find(({ clusterID }) => clusterID === id);
+}
+
+type Lease = KubeObject & { readonly spec?: { readonly holderIdentity?: unknown } };
+
+/** Until no process of this site leads the cluster. Gives up after a while: the site may be down. */
+export async function awaitLease(
+  kube: KubeClient,
+  clock: Clock,
+  namespace: string,
+  trustDomain: string,
+): Promise<void> {
+  const path = kubePath`/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${leaseName}`;
+  for (let attempt = 1; attempt < leaseTries; attempt++) {
+    const lease = await orMissing(() => kube.get<Lease>(path));
+    const holder = lease?.spec?.holderIdentity;
+    if (typeof holder !== 'string' || !holder.startsWith(`${trustDomain}/`)) return;
+    await sleep(clock, pauseMs);
+  }
 }

@@ -112,6 +112,34 @@ suite('hansa cluster leave', () => {
     assert.deepEqual(left(), []);
   });
 
+  test('deletes copies that the site wrote while it was stopping', async () => {
+    answer = ({ method, path }) => {
+      if (method === 'DELETE' && path.includes('/clusterroles/')) {
+        app2.put(`${services}/late`, {
+          metadata: { name: 'late', namespace: 'shop', annotations: copied },
+        });
+      }
+      return undefined;
+    };
+    assert.equal((await leave()).error, undefined);
+    assert.deepEqual(left(), []);
+  });
+
+  test('waits until the site has given up its Lease', async () => {
+    const lease = '/apis/coordination.k8s.io/v1/namespaces/hansa-system/leases/hansa-leader';
+    app2.put(lease, { spec: { holderIdentity: 'lubeck.example/host/1/x' } });
+    let looks = 0;
+    answer = ({ method, path }) => {
+      if (method === 'GET' && path === lease && ++looks === 4) {
+        app2.put(lease, { spec: { holderIdentity: '' } });
+      }
+      return undefined;
+    };
+    assert.equal((await leave()).error, undefined);
+    assert.equal(looks, 4);
+    assert.deepEqual(left(), []);
+  });
+
   test('refuses while the CRDs have objects of users, unless told', async () => {
     app2.put(`${natives}/db`, { metadata: { name: 'db', namespace: 'shop' } });
     const { error, questions } = await leave();

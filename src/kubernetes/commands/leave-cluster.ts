@@ -35,7 +35,7 @@ import { leagueInfo } from '../client/league-info.ts';
 import { namespaceContents } from '../client/namespace-contents.ts';
 import { type Copies, findCopies, removeCopies } from '../client/remove-copies.ts';
 import { trustDomainOf } from '../client/trust-domain.ts';
-import { awaitRelease } from '../client/wait-for-member.ts';
+import { awaitLease, awaitRelease } from '../client/wait-for-member.ts';
 import { supervisorClaims } from '../names.ts';
 import { joinManager } from './join-cluster.ts';
 import { idOf, serverOfCluster } from './plan-join.ts';
@@ -56,6 +56,7 @@ export interface LeaveRequest {
 interface Leave extends LeaveRequest {
   readonly client: SiteClient;
   readonly kube: KubeClient;
+  readonly trustDomain: string;
   readonly id: string;
   readonly known: Cluster | undefined;
   /** Whether this site leads from this cluster. */
@@ -98,13 +99,26 @@ async function prepare(
   if (isHome) refuseOthers(name, id, federation);
   const home =
     local === undefined || isHome ? undefined : await listedIn(connectHome(local).kube, id);
+  const trustDomain = await trustDomainOf(client);
   const found = await findInstalled(kube, {
-    trustDomain: await trustDomainOf(client),
+    trustDomain,
     namespace: options.namespace ?? (await leagueInfo(client)).namespace,
   });
   if (found.otherSites.length === 0) refuseObjectsOfUsers(request, found);
   const copies = await findCopies(kube);
-  return { ...request, client, kube, id, known, isHome, federation, home, found, copies };
+  return {
+    ...request,
+    client,
+    kube,
+    trustDomain,
+    id,
+    known,
+    isHome,
+    federation,
+    home,
+    found,
+    copies,
+  };
 }
 
 async function listedIn(kube: KubeClient, id: string): Promise<Leave['home']> {
@@ -205,13 +219,17 @@ async function run(leave: Leave): Promise<void> {
   }
   // Before its credential goes: the site gives up its Lease, so that another one can lead at once.
   if (!(await awaitRelease(client, kit.io.clock, id))) {
-    kit.note('Warning: the site still follows the cluster, and may write copies again.');
+    kit.note('Warning: the site still follows the cluster.');
   }
+  await awaitLease(kube, kit.io.clock, found.namespace, leave.trustDomain);
   if (removesCluster(leave)) await removeCluster(client, name);
   const isLast = found.otherSites.length === 0;
-  // What the site wrote until it stopped is there now.
+  // The rights first: with them, a site that has not stopped yet would repair the copies.
+  for (const object of found.own) await remove(leave, object);
+  if (isLast) await removeCopies(kube, await findCopies(kube));
+  for (const object of isLast ? [...found.shared, ...found.crds] : []) await remove(leave, object);
+  // The API server may have accepted writes for a moment after it lost the rights.
   const left = isLast ? await removeCopies(kube, await findCopies(kube)) : 0;
-  for (const object of deleted(found)) await remove(leave, object);
   const kept = isLast ? await removeNamespace(kube, found.namespace) : undefined;
   kit.print(
     kit.renderValue({ name, id, left: true, namespaceKept: kept !== undefined }, options.output) ??
