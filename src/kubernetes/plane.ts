@@ -12,6 +12,7 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
   name: 'kubernetes',
   kinds: [],
   settings: kubernetesSettings,
+  guide: ['league'],
   commands: (kit) => [leagueCommands(kit), serviceCommand(kit)],
   names: kubernetesNames,
   status: kubernetesStatus,

@@ -19,6 +19,12 @@ function pagesInOrder(): string[] {
   return [...contents.matchAll(/\]\(([a-z-]+\.md)\)/g)].map(([, name = '']) => name);
 }
 
+/** That a page needs. */
+const clustersOf: Readonly<Record<string, readonly string[]>> = {
+  'clusters.md': ['app1'],
+  'league.md': ['north', 'south'],
+};
+
 const apart = spawnSync('unshare', ['--net', '--mount', '--pid', '--fork', 'true']).status === 0;
 const skip = apart
   ? await missingTools('kubectl', 'spire-server', 'spire-agent', 'etcd', 'kube-apiserver')
@@ -34,7 +40,9 @@ suite('the guide', { skip }, () => {
   for (const name of pagesInOrder()) {
     const commands = commandsOf(readFileSync(join(guide, name), 'utf8'));
     test(`${name}: its ${commands.length} commands work as it says`, async () => {
-      if (name === 'clusters.md') await world.startCluster('app1.kubeconfig');
+      for (const cluster of clustersOf[name] ?? []) {
+        await world.startCluster(`${cluster}.kubeconfig`);
+      }
       for (const command of commands) await tryOut(world, name, command);
     });
   }
