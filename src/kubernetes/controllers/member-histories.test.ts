@@ -117,7 +117,7 @@ class History {
   }
 
   async play(action_: Action): Promise<void> {
-    if (action_.do === 'pass') return this.league.clock.advance(action_.ms);
+    if (action_.do === 'pass') return this.#pass(action_.ms);
     const at = this.league.clusters[action_.cluster] as TestCluster;
     switch (action_.do) {
       case 'service':
@@ -174,6 +174,14 @@ class History {
       this.#lead(at.id, 0);
     }
     await this.league.clock.advance(120_000);
+  }
+
+  /** Two leaders undo each other's creations, but no longer than until the old one knows that its lease is lost. */
+  async #pass(ms: number): Promise<void> {
+    const hasTwo = this.league.clusters.some(({ id }) =>
+      this.sites.every((site) => site.isLeading(id)),
+    );
+    await this.league.clock.advance(hasTwo ? Math.min(ms, 1000) : ms);
   }
 
   #site(index: number): TestSite {
