@@ -13,7 +13,7 @@ import {
   isSameSlice,
 } from '../services/compile-slices.ts';
 import { keyOfMember } from '../services/member-service.ts';
-import { isOwnSlice, isSource, parseSourceID } from '../services/slice-source.ts';
+import { isOwnSlice, isSource, parseSourceID, sourceOfSlice } from '../services/slice-source.ts';
 import { hasHostNames, isReachedByPods, outsideAddresses } from './collect-inputs.ts';
 import { refreshMs } from './host-names.ts';
 import { keyOf, type SlicePlace } from './live-slices.ts';
@@ -132,8 +132,12 @@ async function remove(
     await writer.remove(pathOf(namespace, name), live);
   } catch (error) {
     term.slices.forget(key);
-    // Events of it counted as echoes meanwhile, and it may have another source now.
-    term.sink.add(federated);
+    // Events of it counted as echoes meanwhile. It may have another source now, whose key must remove it.
+    const now = term.slices.get(key);
+    const source = now === undefined ? undefined : sourceOfSlice(now);
+    if (source !== undefined && source !== sourceOfSlice(live)) {
+      term.sink.add(slicesKey(federated, source));
+    }
     throw asConflict(error);
   }
 }
