@@ -85,6 +85,8 @@ async function json(
   query: Readonly<Record<string, string>> = {},
 ): Promise<Readonly<Record<string, unknown>> | undefined> {
   const { status, body } = await kube.request({ method: 'GET', path, query });
+  // Discovery still lists a CRD for a moment after it was deleted.
+  if (status === 404) return { resources: [], items: [] };
   if (status !== 200) return undefined;
   try {
     const value = parseBoundedJson(body);

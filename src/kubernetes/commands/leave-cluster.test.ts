@@ -178,6 +178,15 @@ suite('hansa cluster leave', () => {
     assert.match(ran.notes, /it contains \/apis\/coordination\.k8s\.io\/v1\/\?/);
   });
 
+  test('deletes the namespace while discovery still lists a kind that is gone', async () => {
+    answer = ({ path }) =>
+      path.startsWith('/apis/coordination.k8s.io/v1')
+        ? failure(404, 'NotFound', 'no such kind')
+        : undefined;
+    assert.equal((await leave()).error, undefined);
+    assert.deepEqual(left(), []);
+  });
+
   test('keeps what another site needs', async () => {
     scene.trustDomain = 'bruges.example';
     scene.clusters.delete('app2');
