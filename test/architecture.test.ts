@@ -411,6 +411,14 @@ suite('folders are easy to find and to read', () => {
     return { path, readme: existsSync(readme) ? readFileSync(readme, 'utf8') : undefined };
   });
 
+  test('addresses of modules work in a release too', () => {
+    check(
+      'The compiler rewrites imports, but not import.meta.resolve: moduleAddress does.',
+      under('src/'),
+      code(/(?<!\bmoduleAddress\()import\.meta\.resolve\(/g),
+    );
+  });
+
   test('every folder has a README.md that says what lives there', () => {
     check(
       'A reader who opens a folder learns in one paragraph what it is for and what may not be in it.',

@@ -9,6 +9,7 @@ import { coreKinds } from '../api/kinds/core-kinds.ts';
 import { createRegistry, type Registry } from '../api/registry.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { catalogOf, type ErrorCatalog } from '../core/errors/plane-errors.ts';
+import { moduleAddress } from '../core/plane/module-address.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { continueCommand } from './continue-command.ts';
 import { createClient } from './site/client.ts';
@@ -128,7 +129,11 @@ export function createCli(given: Io, parts: CliParts): Cli {
     continueIn: async (module, input) => {
       const next = { module, input };
       if (io.restart === undefined) await continueCommand({ ...output, io, version }, next);
-      else await io.restart(import.meta.resolve('./continued.ts'), JSON.stringify(next));
+      else
+        await io.restart(
+          moduleAddress(import.meta.resolve('./continued.ts')),
+          JSON.stringify(next),
+        );
     },
   };
 }

@@ -8,6 +8,7 @@ import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
+import { moduleAddress } from '../core/plane/module-address.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { forgottenMembersLines } from './client/forgotten-members.ts';
 import { agentCommand } from './commands/agent.ts';
@@ -74,7 +75,7 @@ export const trustPlane: Plane<TrustSettings> = {
       return names.length === 0 ? [] : forgottenMembersLines(client, names);
     },
   },
-  agentPart: import.meta.resolve('./agent/identities-part.ts'),
+  agentPart: moduleAddress(import.meta.resolve('./agent/identities-part.ts')),
   start: async (context, settings) => {
     const { startTrust } = await import('./start.ts');
     return startTrust(context, settings);

@@ -6,6 +6,7 @@ import { usageError } from '../../core/command/usage-error.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { userOfFolder } from '../../core/plane/data-folders.ts';
+import { moduleAddress } from '../../core/plane/module-address.ts';
 import {
   agentDataDir,
   agentFolderAt,
@@ -75,7 +76,7 @@ Examples:
         logLevel,
         parts: kit.agentParts,
       };
-      await kit.continueIn(import.meta.resolve('../agent/continue-run.ts'), input);
+      await kit.continueIn(moduleAddress(import.meta.resolve('../agent/continue-run.ts')), input);
     });
 }
 
