@@ -23,6 +23,8 @@ if (keep) {
 }
 const dataDir = join(folder, 'lubeck');
 const begun = performance.now();
+/** The one that runs, to be stopped at the end. */
+let site: Daemon | undefined;
 
 const run = (...args: string[]): Promise<Ran> => hansa([...args, '--data-dir', dataDir]);
 
@@ -37,7 +39,7 @@ const manifest = (name: string, verbs: string): string =>
 const apply = (text: string, ...flags: string[]): Promise<Ran> =>
   hansa(['apply', '-f', '-', '--data-dir', dataDir, ...flags], { stdin: text });
 
-async function tour(first: Daemon): Promise<Daemon> {
+async function tour(first: Daemon): Promise<void> {
   await tell('manifests are applied, twice', async () => {
     const files = ['-f', 'examples/site', '-f', 'examples/access'];
     const created = await succeeds(run('apply', ...files));
@@ -76,7 +78,7 @@ async function tour(first: Daemon): Promise<Daemon> {
 
   await stockKubectl();
   await access(first);
-  return crash(first);
+  await crash(first);
 }
 
 async function stockKubectl(): Promise<void> {
@@ -143,8 +145,7 @@ async function access({ endpoints }: Daemon): Promise<void> {
   });
 }
 
-async function crash(first: Daemon): Promise<Daemon> {
-  let second: Daemon | undefined;
+async function crash(first: Daemon): Promise<void> {
   await tell('the daemon is killed (-9) in the middle of writes', async () => {
     const watch = new Follower(['watch', 'roles', '--data-dir', dataDir]);
     const writers = [0, 1].map((writer) => writeUntilKilled(writer));
@@ -153,12 +154,12 @@ async function crash(first: Daemon): Promise<Daemon> {
     await watch.interrupt();
     const acknowledged = (await Promise.all(writers)).flat();
     expect(acknowledged.length > 0, 'no write was acknowledged before the kill');
-    second = await startDaemon(dataDir);
+    site = await startDaemon(dataDir);
     const names = await succeeds(run('get', 'roles', '-o', 'name'));
     const there = new Set(names.trim().split('\n'));
     const lost = acknowledged.filter((name) => !there.has(name));
     expect(lost.length === 0, `lost: ${lost.join(', ')}`);
-    return `${acknowledged.length} acknowledged, 0 lost, ready again in ${seconds(second.readyMs)}`;
+    return `${acknowledged.length} acknowledged, 0 lost, ready again in ${seconds(site.readyMs)}`;
   });
   await tell('the audit log', async () => {
     const text = await succeeds(run('audit', 'verify'));
@@ -172,8 +173,6 @@ async function crash(first: Daemon): Promise<Daemon> {
     await refused(hansa(['audit', 'verify', copy]), 'HANSA_AUDIT_INVALID');
     return 'rejected (HANSA_AUDIT_INVALID)';
   });
-  expect(second !== undefined, 'the site did not start again');
-  return second;
 }
 
 /** Many objects in one go; a name is printed when the site has acknowledged it. */
@@ -181,17 +180,16 @@ async function writeUntilKilled(writer: number): Promise<string[]> {
   const cargo = Array.from({ length: 5000 }, (_, i) => manifest(`cargo-${writer}-${i}`, 'get'));
   const { code, stdout } = await apply(cargo.join('\n---\n'), '-o', 'name');
   expect(code !== 0, 'all writes were done before the kill');
-  return stdout.trim().split('\n');
+  return stdout.split('\n').filter((name) => name !== '');
 }
 
-let site: Daemon | undefined;
 try {
   site = await startDaemon(dataDir);
   const { api, trustDomain } = site.endpoints;
   process.stdout.write(
     `lubeck  ready in ${seconds(site.readyMs)}  ${api}  trust domain ${trustDomain}\n`,
   );
-  site = await tour(site);
+  await tour(site);
   process.stdout.write(`done in ${seconds(performance.now() - begun)}.`);
   if (keep) {
     process.stdout.write(
