@@ -409,6 +409,39 @@ function foundIn(target: TestCluster) {
   };
 }
 
+const plain = { type: 'ClusterIP', port: 80 } as const;
+const one = { do: 'service', cluster: 0, service: 'one', ...plain } as const;
+
+/** Histories that showed faults, each by the seed of its delays. */
+const onceFailed: [number, Action[]][] = [
+  // A slice was created while its copy went.
+  [
+    683_987_075,
+    [
+      { ...one, name: 'global one' },
+      { ...one, port: 81, name: 'global one' },
+      { do: 'slice', cluster: 0, service: 'one', slice: 'x', hosts: 1, isReady: true },
+      { do: 'pass', ms: 10_000 },
+      { do: 'deleteSlices', cluster: 2 },
+      { ...one, name: 'global web' },
+      { do: 'slice', cluster: 1, service: 'one', slice: 'x', hosts: 0, isReady: false },
+      { do: 'pass', ms: 5 },
+    ],
+  ],
+  // A user took the source away from a slice while it was removed.
+  [
+    0,
+    [
+      { ...one, cluster: 1, type: 'LoadBalancer', name: 'global web' },
+      { do: 'pass', ms: 400_000 },
+      { ...one, cluster: 1, name: 'global web' },
+      { do: 'editCopies', cluster: 0 },
+      { do: 'strayedSlices', cluster: 0 },
+      { do: 'editCopies', cluster: 2 },
+    ],
+  ],
+];
+
 suite('member controllers', () => {
   test('make all clusters what the compilers say, and change nothing of users', async () => {
     await fc.assert(
@@ -431,7 +464,7 @@ suite('member controllers', () => {
           }
         },
       ),
-      { numRuns: 100 },
+      { numRuns: 100, examples: onceFailed },
     );
   });
 

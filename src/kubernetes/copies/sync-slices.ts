@@ -12,6 +12,7 @@ import {
   compilePodSlices,
   isSameSlice,
 } from '../services/compile-slices.ts';
+import { refOfKey } from '../services/federated-name.ts';
 import { keyOfMember } from '../services/member-service.ts';
 import { isOwnSlice, isSource, parseSourceID, sourceOfSlice } from '../services/slice-source.ts';
 import { hasHostNames, isReachedByPods, outsideAddresses } from './collect-inputs.ts';
@@ -36,8 +37,12 @@ export async function syncSlices(
   context: ReconcileContext,
 ): Promise<ReconcileResult | undefined> {
   const state = term.states.get(federated);
-  // The run of the federated Service comes first, and adds this key again.
-  if (state === undefined || state.isFrozen) return undefined;
+  if (state === undefined) {
+    // A slice that was created while the copy went. The run of the federated Service adds this key again.
+    if (hasSlices(term, federated, source)) term.sink.add(federated);
+    return undefined;
+  }
+  if (state.isFrozen) return undefined;
   const { round } = state.done;
   const { namespace, name } = state.plan.ref;
   const place = { copy: `${namespace}/${name}`, source };
@@ -51,6 +56,14 @@ export async function syncSlices(
   if (term.states.get(federated) !== state) term.sink.add(slicesKey(federated, source));
   else if (slices.length > 0) state.done.add(source, round);
   return hasNames ? { requeueAfterMs: refreshMs } : undefined;
+}
+
+function hasSlices({ options, slices }: SyncTerm, federated: string, source: string): boolean {
+  const ref = refOfKey(federated, options.namespace);
+  return (
+    ref !== undefined &&
+    slices.slicesOf({ copy: `${ref.namespace}/${ref.name}`, source }).length > 0
+  );
 }
 
 function wantedSlices(
