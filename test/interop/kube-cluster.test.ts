@@ -146,7 +146,9 @@ suite('clusters of tests', { skip }, () => {
   test('TCP passes a ClusterIP on the host of the cluster, and CoreDNS resolves its name', async () => {
     const { host, resolver } = north;
     assert.ok(host !== undefined && resolver !== undefined);
-    const server = createServer((socket) => socket.end('hello from a pod'));
+    const server = createServer((socket) =>
+      socket.on('error', () => undefined).end('hello from a pod'),
+    );
     backend = server;
     await new Promise<void>((resolve) => server.listen(0, host.gateway, resolve));
     const { port } = server.address() as { port: number };

@@ -330,7 +330,7 @@ suite('federated Services of three clusters', { skip }, () => {
     assert.ok(host !== undefined && resolver !== undefined && backend !== undefined);
     host.connect(backend, '10.2.250');
     const [enter = '', ...words] = backend.within;
-    const serve = `require('node:net').createServer((socket) => socket.end('hello from south')).listen(8080, '10.2.250.2', () => console.log('next: connect'))`;
+    const serve = `require('node:net').createServer((socket) => socket.on('error', () => {}).end('hello from south')).listen(8080, '10.2.250.2', () => console.log('next: connect'))`;
     const server = startProgram(enter, [...words, process.execPath, '-e', serve]);
     try {
       await server.greeted;
