@@ -103,9 +103,13 @@ export class TestLeague {
     return this.clock.advance(5000);
   }
 
+  /** Its requests in flight may still arrive. */
   async lose(site: TestSite, clusterID: string): Promise<void> {
-    const lost = site.lose(clusterID);
-    await this.clock.advance(10);
+    const term = { isOver: false };
+    const lost = site.lose(clusterID).finally(() => {
+      term.isOver = true;
+    });
+    while (!term.isOver) await this.clock.advance(10);
     await lost;
   }
 }
