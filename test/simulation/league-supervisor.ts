@@ -7,6 +7,7 @@ import { LeaseLeadership } from '../../src/core/reconcile/lease-leadership.ts';
 import { ReconcileRuntime } from '../../src/core/reconcile/runtime.ts';
 import type { Store } from '../../src/core/store/store.ts';
 import { memberController } from '../../src/kubernetes/controllers/member-controller.ts';
+import { copiesPart } from '../../src/kubernetes/copies/copies-part.ts';
 import { MemberControllers } from '../../src/kubernetes/league/member-controllers.ts';
 import { memberLeadership } from '../../src/kubernetes/league/member-leadership.ts';
 import { MemberSet } from '../../src/kubernetes/members/member-set.ts';
@@ -59,7 +60,9 @@ export function startSupervisor(
     host,
     log,
     controllerOf: (member) =>
-      memberController({ ...shared, member, members, lookUp: () => Promise.resolve([]) }),
+      memberController(member.clusterID, [
+        copiesPart({ ...shared, member, members, lookUp: () => Promise.resolve([]) }),
+      ]),
     leadershipOf: (member) =>
       memberLeadership({
         ...shared,

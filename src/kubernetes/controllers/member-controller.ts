@@ -1,14 +1,13 @@
-// The controller of one member that this site leads: keeps the copies of federated Services in it, their
-// slices, and the conditions of its member Services as the compilers want them.
+// The controller of one member that this site leads. Parts do its work: each has its own keys, and all share
+// the Lease of the member and its epoch.
 
-import type { Controller } from '../../core/reconcile/controller.ts';
+import type {
+  Controller,
+  ReconcileContext,
+  ReconcileResult,
+} from '../../core/reconcile/controller.ts';
+import type { RunningSource, Source, SourceSink } from '../../core/reconcile/source.ts';
 import { leaseName } from '../names.ts';
-import { MemberEvents } from '../copies/member-events.ts';
-import { syncCondition } from '../copies/sync-conditions.ts';
-import { parseSyncKey } from '../copies/sync-keys.ts';
-import { syncService } from '../copies/sync-service.ts';
-import { syncSlices } from '../copies/sync-slices.ts';
-import { type SyncOptions, SyncTerm } from '../copies/sync-term.ts';
 
 /** Writes into one member at once. */
 const parallelism = 8;
@@ -17,33 +16,41 @@ const timeoutMs = 30_000;
 /** A member that does not answer is asked again soon: others are not delayed by it. */
 const backOff = { firstMs: 50, longestMs: 30_000 } as const;
 
-export function memberController(options: SyncOptions): Controller {
-  let term: SyncTerm | undefined;
+/** One kind of work in a member, such as the copies of Services. */
+export interface MemberPart {
+  /** Before its keys. Unique among the parts of a member, in lower case. */
+  readonly name: string;
+  /** Called at the begin of each term. What it learned in an earlier one no longer counts. */
+  start(sink: SourceSink): RunningSource;
+  /** The contract of `Controller.reconcile`. */
+  reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult | undefined>;
+}
+
+/** Not in the name of a part. */
+const separator = ':';
+
+export function memberController(clusterID: string, parts: readonly MemberPart[]): Controller {
   return {
-    name: `league-${options.member.clusterID}`,
+    name: `league-${clusterID}`,
     lease: leaseName,
     parallelism,
     timeoutMs,
     backOff,
-    sources: [
-      {
-        start: (sink) => {
-          term = new SyncTerm(options, sink);
-          return new MemberEvents(term);
-        },
-      },
-    ],
+    sources: parts.map(sourceOf),
     reconcile: async (key, context) => {
-      if (term === undefined) return undefined;
-      const parsed = parseSyncKey(key);
-      switch (parsed.type) {
-        case 'slices':
-          return syncSlices(term, parsed.federated, parsed.source, context);
-        case 'condition':
-          return syncCondition(term, parsed.service, context);
-        default:
-          return syncService(term, parsed.federated, context);
-      }
+      const end = key.indexOf(separator);
+      const part = parts.find(({ name }) => name === key.slice(0, end));
+      return part?.reconcile(key.slice(end + 1), context);
     },
+  };
+}
+
+function sourceOf(part: MemberPart): Source {
+  return {
+    start: (sink) =>
+      part.start({
+        add: (key) => sink.add(`${part.name}${separator}${key}`),
+        ended: (error) => sink.ended(error),
+      }),
   };
 }

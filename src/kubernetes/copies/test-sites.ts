@@ -14,6 +14,7 @@ import type { ObjectMeta } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
 import { memberController } from '../controllers/member-controller.ts';
+import { copiesPart } from './copies-part.ts';
 import type { SyncedMember } from './synced-member.ts';
 import {
   type ClusterListener,
@@ -229,7 +230,7 @@ export class TestSite {
   lead(clusterID: string, epoch: number): void {
     const end = new AbortController();
     const { clock, lookUp = () => Promise.reject(new Error('no such name')) } = this.#options;
-    const controller = memberController({
+    const part = copiesPart({
       member: this.view(clusterID),
       members: this.members,
       clock,
@@ -237,6 +238,7 @@ export class TestSite {
       namespace: systemNamespace,
       lookUp,
     });
+    const controller = memberController(clusterID, [part]);
     const started = this.#runtime.start(controller, {
       campaign: (_lease, _stopping, lead) => lead({ epoch, signal: end.signal }),
     });

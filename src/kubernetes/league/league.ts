@@ -10,6 +10,7 @@ import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { ControllerHost, StartedController } from '../../core/reconcile/controller.ts';
 import { federationController } from '../controllers/federation-controller.ts';
 import { memberController } from '../controllers/member-controller.ts';
+import { copiesPart } from '../copies/copies-part.ts';
 import { memberConnector } from '../members/connect-member.ts';
 import { MemberSet } from '../members/member-set.ts';
 import type { KubernetesSettings } from '../settings.ts';
@@ -147,14 +148,9 @@ export class League {
       host,
       log,
       controllerOf: (member) =>
-        memberController({
-          member,
-          members,
-          clock,
-          log,
-          namespace,
-          lookUp,
-        }),
+        memberController(member.clusterID, [
+          copiesPart({ member, members, clock, log, namespace, lookUp }),
+        ]),
       leadershipOf: (member) =>
         memberLeadership({
           member,

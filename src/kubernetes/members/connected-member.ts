@@ -8,6 +8,7 @@ import { leaseName } from '../names.ts';
 import { type Finding, identityOf, identityProblem, idMissing } from './identity.ts';
 import { badCertificate, type Followed, judgeMember } from './judge-member.ts';
 import {
+  addedCollections,
   type CollectionOptions,
   identityCollections,
   objectCollections,
@@ -46,6 +47,8 @@ export class ConnectedMember implements Member {
   readonly #clock: Clock;
   readonly #identity: ReturnType<typeof identityCollections>;
   readonly #objects: ReadonlyMap<string, AnyReflector>;
+  /** They never decide the state of the member. */
+  readonly #added: ReadonlyMap<string, AnyReflector>;
   readonly #releaseIdentity: (() => void)[] = [];
   /** Empty while its identity is unknown or wrong. */
   #releaseObjects: (() => void)[] = [];
@@ -84,6 +87,7 @@ export class ConnectedMember implements Member {
     this.namespaces = objects.namespaces;
     this.nativeServices = objects.nativeServices;
     this.#objects = new Map(Object.entries(objects));
+    this.#added = new Map(Object.entries(addedCollections(collections)));
     this.#state = {
       state: 'Connecting',
       sinceMs: clock.now(),
@@ -135,7 +139,7 @@ export class ConnectedMember implements Member {
   }
 
   get reflectors(): ReadonlyMap<string, AnyReflector> {
-    return this.#objects;
+    return new Map([...this.#objects, ...this.#added]);
   }
 
   /** Settings that need no other connection. */
@@ -209,12 +213,14 @@ export class ConnectedMember implements Member {
   }
 
   #reflectors(): readonly AnyReflector[] {
-    return [...Object.values(this.#identity), ...this.#objects.values()];
+    return [...Object.values(this.#identity), ...this.reflectors.values()];
   }
 
   #follow(): void {
     if (this.#releaseObjects.length > 0) return;
-    for (const reflector of this.#objects.values()) this.#releaseObjects.push(reflector.acquire());
+    for (const reflector of this.reflectors.values()) {
+      this.#releaseObjects.push(reflector.acquire());
+    }
   }
 
   #release(): void {

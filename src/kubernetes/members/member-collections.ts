@@ -123,6 +123,16 @@ export function objectCollections(options: CollectionOptions, namespace: string)
   };
 }
 
+/**
+ * Kinds that a cluster may not serve, or that a site may have no rights to because an older version joined. A
+ * part of the member controller that needs one waits for it by itself.
+ */
+export function addedCollections(_options: CollectionOptions): AddedCollections {
+  return {};
+}
+
+export type AddedCollections = Readonly<Record<string, Reflector<KubeObject, string>>>;
+
 const keyOf = ({ namespace = '', name }: ObjectMeta): string => `${namespace}/${name}`;
 
 function commonOptions({ client, cluster, clock, random, log, statusChanged }: CollectionOptions) {

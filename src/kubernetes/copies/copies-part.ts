@@ -1,0 +1,33 @@
+// The part of the member controller that keeps the copies of federated Services, their slices, and the
+// conditions of member Services as the compilers want them.
+
+import type { MemberPart } from '../controllers/member-controller.ts';
+import { MemberEvents } from './member-events.ts';
+import { syncCondition } from './sync-conditions.ts';
+import { parseSyncKey } from './sync-keys.ts';
+import { syncService } from './sync-service.ts';
+import { syncSlices } from './sync-slices.ts';
+import { type SyncOptions, SyncTerm } from './sync-term.ts';
+
+export function copiesPart(options: SyncOptions): MemberPart {
+  let term: SyncTerm | undefined;
+  return {
+    name: 'copies',
+    start: (sink) => {
+      term = new SyncTerm(options, sink);
+      return new MemberEvents(term);
+    },
+    reconcile: async (key, context) => {
+      if (term === undefined) return undefined;
+      const parsed = parseSyncKey(key);
+      switch (parsed.type) {
+        case 'slices':
+          return syncSlices(term, parsed.federated, parsed.source, context);
+        case 'condition':
+          return syncCondition(term, parsed.service, context);
+        default:
+          return syncService(term, parsed.federated, context);
+      }
+    },
+  };
+}
