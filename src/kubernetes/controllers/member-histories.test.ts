@@ -206,7 +206,13 @@ class History {
     const state = isReachable ? ('Ready' as const) : ('Unreachable' as const);
     if (isReachable) this.#site(site).view(clusterID).read();
     this.#site(site).change(clusterID, {
-      state: { state, sinceMs: this.league.clock.now(), reason: 'X', message: '' },
+      state: {
+        state,
+        sinceMs: this.league.clock.now(),
+        sinceMonotonicMs: this.league.clock.monotonic(),
+        reason: 'X',
+        message: '',
+      },
     });
   }
 

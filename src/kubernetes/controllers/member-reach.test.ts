@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { Clock } from '../../core/clock/clock.ts';
 import type { MemberState } from '../members/member.ts';
 import type { Node, Service } from '../objects.ts';
 import {
@@ -204,23 +205,39 @@ describe('while a cluster cannot be reached', () => {
     const { a, b, c, clock } = league;
     return { league, site, a, b, c, clock };
   }
-  const unreachable = (sinceMs: number): MemberState => ({
+  const unreachable = (clock: Clock): MemberState => ({
     state: 'Unreachable',
-    sinceMs,
+    sinceMs: clock.now(),
+    sinceMonotonicMs: clock.monotonic(),
     reason: 'X',
     message: '',
   });
 
   test('its endpoints stay for the grace period, then go, and come back with it', async () => {
     const { league, site, c, clock } = await withTwo();
-    site.change('a', { state: unreachable(clock.now()) });
+    site.change('a', { state: unreachable(clock) });
     await clock.advance(4 * minute);
     assert.deepEqual(addressesIn(c), ['10.1.0.1', '10.2.0.1']);
     await clock.advance(2 * minute);
     assert.deepEqual(addressesIn(c), ['10.2.0.1']);
-    site.change('a', { state: { ...unreachable(clock.now()), state: 'Ready' } });
+    site.change('a', { state: { ...unreachable(clock), state: 'Ready' } });
     await league.settle();
     assert.deepEqual(addressesIn(c), ['10.1.0.1', '10.2.0.1']);
+  });
+
+  test('a wall clock that is corrected by an hour neither ends nor extends the grace period', async () => {
+    for (const hours of [1, -1]) {
+      const { site, c, clock } = await withTwo();
+      site.change('a', { state: unreachable(clock) });
+      await clock.advance(minute);
+      clock.jumpWall(hours * 60 * minute);
+      // Makes the leader look at the Service again.
+      site.change('b', { state: { ...unreachable(clock), state: 'Ready' } });
+      await clock.advance(3 * minute);
+      assert.deepEqual(addressesIn(c), ['10.1.0.1', '10.2.0.1']);
+      await clock.advance(2 * minute);
+      assert.deepEqual(addressesIn(c), ['10.2.0.1']);
+    }
   });
 
   test('they drain or go at once by policy', async () => {
@@ -228,7 +245,7 @@ describe('while a cluster cannot be reached', () => {
     const { settings } = site.view('a');
     site.change('a', {
       settings: { ...settings, unreachable: { policy: 'Drain', graceSeconds: 30 } },
-      state: unreachable(clock.now()),
+      state: unreachable(clock),
     });
     await league.settle();
     assert.deepEqual(addressesIn(c), ['10.1.0.1?', '10.2.0.1']);
@@ -238,7 +255,7 @@ describe('while a cluster cannot be reached', () => {
 
   test('those of a refused cluster go at once', async () => {
     const { league, site, c, clock } = await withTwo();
-    site.change('a', { state: { ...unreachable(clock.now()), state: 'Refused' }, isRead: false });
+    site.change('a', { state: { ...unreachable(clock), state: 'Refused' }, isRead: false });
     await league.settle();
     assert.deepEqual(addressesIn(c), ['10.2.0.1']);
   });
@@ -274,7 +291,7 @@ describe('while a cluster cannot be reached', () => {
     c.writes.length = 0;
     next.lead('c', 6);
     await clock.advance(minute);
-    next.change('a', { state: unreachable(clock.now()) });
+    next.change('a', { state: unreachable(clock) });
     await clock.advance(4 * minute);
     assert.deepEqual(c.writes, []);
     const ports = () => c.find('services', 'hansa-system/web')?.spec.ports?.map(({ port }) => port);
@@ -287,7 +304,7 @@ describe('while a cluster cannot be reached', () => {
     assert.deepEqual(addressesIn(c), ['10.2.0.2']);
     assert.deepEqual(ports(), [80]);
     next.view('a').read();
-    next.change('a', { state: { ...unreachable(clock.now()), state: 'Ready' } });
+    next.change('a', { state: { ...unreachable(clock), state: 'Ready' } });
     await league.settle();
     assert.deepEqual(addressesIn(c), ['10.1.0.1', '10.2.0.2']);
     assert.deepEqual(ports(), [80, 99]);

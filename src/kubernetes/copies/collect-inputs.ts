@@ -25,7 +25,7 @@ export interface CollectOptions {
   /** Undefined: no target. Then each member Service is looked at as in its own cluster. */
   readonly target: SyncedMember | undefined;
   readonly members: readonly SyncedMember[];
-  readonly nowMs: number;
+  readonly monotonicMs: number;
   /** Undefined: names stay unresolved. */
   readonly names: HostNames | undefined;
   /** The copy in the target, and its slices, for members that have not been read since the start. */
@@ -46,13 +46,13 @@ export interface Collected {
 }
 
 export function collectInputs(options: CollectOptions): Collected {
-  const { ref, key, target, members, nowMs } = options;
+  const { ref, key, target, members, monotonicMs } = options;
   const inputs: MemberInput[] = [];
   const held = new Map<string, MemberInput>();
   let nextMs: number | undefined;
   let hasNames = false;
   const fate = (member: SyncedMember, policy: string | undefined): MemberInput['fate'] => {
-    const found = fateOf(member.state, member.settings, policy, nowMs);
+    const found = fateOf(member.state, member.settings, policy, monotonicMs);
     if (found.nextMs !== undefined) nextMs = Math.min(nextMs ?? Infinity, found.nextMs);
     return found.fate;
   };

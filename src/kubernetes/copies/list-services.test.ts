@@ -7,7 +7,7 @@ import { systemNamespace, type TestSite } from './test-sites.ts';
 const optionsOf = ({ members }: TestSite, { clock }: TestLeague) => ({
   members,
   namespace: systemNamespace,
-  nowMs: clock.now(),
+  monotonicMs: clock.monotonic(),
 });
 
 describe('the list of federated Services', () => {
@@ -72,7 +72,13 @@ describe('the list of federated Services', () => {
       spec: { ...copy.spec, selector: { app: 'x' } },
     }));
     site.change('b', {
-      state: { state: 'Unreachable', sinceMs: 0, reason: 'TimedOut', message: 'no answer' },
+      state: {
+        state: 'Unreachable',
+        sinceMs: 0,
+        sinceMonotonicMs: 0,
+        reason: 'TimedOut',
+        message: 'no answer',
+      },
     });
     await league.settle();
     assert.deepEqual(reasons(), ['CopyHasSelector', 'TimedOut', 'NoNamespace']);

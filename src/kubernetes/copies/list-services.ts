@@ -26,7 +26,7 @@ export interface ListOptions {
   readonly members: Pick<SyncedMembers, 'list'>;
   /** The system namespace. */
   readonly namespace: string;
-  readonly nowMs: number;
+  readonly monotonicMs: number;
 }
 
 /** By key. */
@@ -53,7 +53,7 @@ export function findService(key: string, options: ListOptions): FederatedService
 function viewOf(
   key: string,
   ref: FederatedRef,
-  { members, nowMs }: ListOptions,
+  { members, monotonicMs }: ListOptions,
 ): FederatedServiceView {
   const all = members.list();
   const { inputs } = collectInputs({
@@ -61,7 +61,7 @@ function viewOf(
     key,
     target: undefined,
     members: all,
-    nowMs,
+    monotonicMs,
     names: undefined,
     live: undefined,
     liveSlices: () => [],

@@ -47,13 +47,13 @@ export async function syncService(
   if (!target.isRead || !target.namespaces.isSynced) return { requeueAfterMs: unreadMs };
   const copyKey = `${ref.namespace}/${ref.name}`;
   const live = term.services.live(copyKey);
-  const nowMs = clock.now();
+  const monotonicMs = clock.monotonic();
   const { inputs, origins, held, nextMs, hasNames } = collectInputs({
     ref,
     key,
     target,
     members: members.list(),
-    nowMs,
+    monotonicMs,
     names: term.names,
     live,
     liveSlices: () =>
@@ -94,7 +94,7 @@ export async function syncService(
   const conditionMs = await syncConditions(term, plan, problem, context);
   return soonest([
     conditionMs,
-    nextMs && Math.max(0, nextMs - nowMs),
+    nextMs && Math.max(0, nextMs - monotonicMs),
     hasNames ? refreshMs : undefined,
   ]);
 }

@@ -111,7 +111,13 @@ export class TestView implements SyncedMember {
     this.#clock = clock;
     this.#random = random;
     const state = isDark ? 'Connecting' : 'Ready';
-    this.state = { state, sinceMs: clock.now(), reason: 'X', message: '' };
+    this.state = {
+      state,
+      sinceMs: clock.now(),
+      sinceMonotonicMs: clock.monotonic(),
+      reason: 'X',
+      message: '',
+    };
     this.isRead = false;
     if (!isDark) this.read();
     cluster.onChange((kind, change) => {

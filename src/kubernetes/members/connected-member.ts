@@ -32,6 +32,8 @@ export interface ConnectedMemberOptions
 /** A hostile cluster may send its objects one by one for ever. */
 const readWithinMs = 60_000;
 
+type Moment = Pick<MemberState, 'sinceMs' | 'sinceMonotonicMs'>;
+
 type AnyReflector = Pick<Reflector<never>, 'acquire' | 'status' | 'retryNow'>;
 
 /** Belongs to one connection: with another one, there is another object. */
@@ -58,8 +60,8 @@ export class ConnectedMember implements Member {
   #lease: { readonly mark: string; readonly seenMs: number } | undefined;
   /** Of the Lease. */
   #leaseFailure: Followed['failure'];
-  /** Monotonic and wall time of the first of the failures that last until now. */
-  #failing: { readonly sinceMs: number; readonly atMs: number } | undefined;
+  /** When the first of the failures came that last until now. */
+  #failing: Moment | undefined;
   #timer: Timer | undefined;
   #slow: Timer | undefined;
   #isStopped = false;
@@ -90,7 +92,7 @@ export class ConnectedMember implements Member {
     this.#added = new Map(Object.entries(addedCollections(collections)));
     this.#state = {
       state: 'Connecting',
-      sinceMs: clock.now(),
+      ...this.#now(),
       reason: 'Connecting',
       message: 'This site reads the objects of the cluster.',
     };
@@ -100,7 +102,7 @@ export class ConnectedMember implements Member {
     this.#slow = this.#clock.timer(readWithinMs, () => {
       if (this.#state.state !== 'Connecting') return;
       const message = `The cluster was not read within ${readWithinMs / 1000} seconds. Check its API server and the network.`;
-      this.#enter('Unreachable', { reason: 'Slow', message }, this.#state.sinceMs);
+      this.#enter('Unreachable', { reason: 'Slow', message }, this.#state);
     });
     for (const reflector of Object.values(this.#identity)) {
       this.#releaseIdentity.push(reflector.acquire());
@@ -109,7 +111,7 @@ export class ConnectedMember implements Member {
 
   /** Instead of `start`, where it cannot be connected at all. */
   giveUp(state: 'Refused' | 'Unreachable', why: Finding): void {
-    this.#enter(state, why, this.#clock.now());
+    this.#enter(state, why, this.#now());
   }
 
   /** Ends its reflectors and connections. */
@@ -183,7 +185,7 @@ export class ConnectedMember implements Member {
       this.#leaseFailure = undefined;
       this.#isRead = false;
       // Listeners stop to work on it before its objects are forgotten.
-      this.#enter('Refused', problem, this.#clock.now());
+      this.#enter('Refused', problem, this.#now());
       this.#release();
       return;
     }
@@ -239,14 +241,14 @@ export class ConnectedMember implements Member {
       if (!isWell) return;
       this.#isRead = true;
       const message = 'This site reads the objects of the cluster and follows their changes.';
-      this.#enter('Ready', { reason: 'Followed', message }, this.#clock.now());
+      this.#enter('Ready', { reason: 'Followed', message }, this.#now());
       return;
     }
     if (failing.reason === badCertificate) this.#options.doubt?.();
-    this.#failing ??= { sinceMs: this.#clock.monotonic(), atMs: this.#clock.now() };
+    this.#failing ??= this.#now();
     const { unreachableAfterMs } = this.#options;
-    const leftMs = this.#failing.sinceMs + unreachableAfterMs - this.#clock.monotonic();
-    if (leftMs <= 0) this.#enter('Unreachable', failing, this.#failing.atMs);
+    const leftMs = this.#failing.sinceMonotonicMs + unreachableAfterMs - this.#clock.monotonic();
+    if (leftMs <= 0) this.#enter('Unreachable', failing, this.#failing);
     else {
       this.#timer ??= this.#clock.timer(leftMs, () => {
         this.#timer = undefined;
@@ -280,14 +282,20 @@ export class ConnectedMember implements Member {
     ];
   }
 
-  #enter(state: MemberState['state'], { reason, message }: Finding, sinceMs: number): void {
+  #now(): Moment {
+    return { sinceMs: this.#clock.now(), sinceMonotonicMs: this.#clock.monotonic() };
+  }
+
+  #enter(state: MemberState['state'], { reason, message }: Finding, moment: Moment): void {
     const old = this.#state;
     // Messages of one reason differ with each attempt, and mean the same.
     const isSame = old.state === state && old.reason === reason;
     if (isSame && (state === 'Unreachable' || old.message === message)) return;
+    const { sinceMs, sinceMonotonicMs } = old.state === state ? old : moment;
     this.#state = {
       state,
-      sinceMs: old.state === state ? old.sinceMs : sinceMs,
+      sinceMs,
+      sinceMonotonicMs,
       reason,
       message,
     };

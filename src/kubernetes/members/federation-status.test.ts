@@ -14,7 +14,13 @@ const member = (
   extra: Partial<SeenMember> = {},
 ): SeenMember => ({
   clusterID,
-  state: { state, sinceMs: nowMs, reason: `${state}Reason`, message: `About ${clusterID}.` },
+  state: {
+    state,
+    sinceMs: nowMs,
+    sinceMonotonicMs: 0,
+    reason: `${state}Reason`,
+    message: `About ${clusterID}.`,
+  },
   leader: { holder: 'lubeck.example/h/1/u', epoch: 4 },
   ...extra,
 });

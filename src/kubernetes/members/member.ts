@@ -15,7 +15,10 @@ export type MemberSettings = NonNullable<Federation['spec']['members']>[number];
  */
 export interface MemberState {
   readonly state: 'Connecting' | 'Ready' | 'Unreachable' | 'Refused';
+  /** Wall time, to show. */
   readonly sinceMs: number;
+  /** The same moment on the monotonic clock, for grace periods: a wall clock can be corrected by hours. */
+  readonly sinceMonotonicMs: number;
   /** One word in CamelCase. */
   readonly reason: string;
   /** Why, and what to do. */

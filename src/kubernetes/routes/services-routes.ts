@@ -21,7 +21,7 @@ export function servicesRoutes(options: ServicesRoutesOptions): readonly PlaneRo
   const listOptions = (): ListOptions => ({
     members: options.members() ?? { list: () => [] },
     namespace: options.namespace,
-    nowMs: options.clock.now(),
+    monotonicMs: options.clock.monotonic(),
   });
   return [
     route({

@@ -3,9 +3,10 @@ import { describe, test } from 'node:test';
 import type { MemberState } from '../members/member.ts';
 import { fateOf, isUnreachablePolicy } from './unreachable.ts';
 
-const at = (state: MemberState['state'], sinceMs = 0): MemberState => ({
+const at = (state: MemberState['state'], sinceMonotonicMs = 0): MemberState => ({
   state,
-  sinceMs,
+  sinceMs: Date.parse('2026-01-01T00:00:00Z'),
+  sinceMonotonicMs,
   reason: 'X',
   message: '',
 });

@@ -6,7 +6,7 @@ import type { MemberSettings, MemberState } from '../members/member.ts';
 /** `use`: as they were. `drain`: not ready, but they still serve open connections. `remove`: gone. */
 export interface Fate {
   readonly fate: 'use' | 'drain' | 'remove';
-  /** When it changes, if nothing else does. */
+  /** When it changes, if nothing else does. Monotonic time. */
   readonly nextMs: number | undefined;
 }
 
@@ -16,10 +16,10 @@ const defaultGraceSeconds = 300;
 const annotation = /^(keep|drain|remove)(?: (0|[1-9]\d{0,5}))?$/i;
 
 export function fateOf(
-  { state, sinceMs }: MemberState,
+  { state, sinceMonotonicMs }: MemberState,
   settings: Pick<MemberSettings, 'unreachable'>,
   annotated: string | undefined,
-  nowMs: number,
+  monotonicMs: number,
 ): Fate {
   if (state === 'Ready') return { fate: 'use', nextMs: undefined };
   // It is not who it should be: none of its endpoints can be trusted.
@@ -27,11 +27,13 @@ export function fateOf(
   const { policy, graceSeconds } = wanted(settings, annotated);
   // Not known to be away: after a start of the site, nothing is drained or removed before the first attempt.
   if (state === 'Connecting') {
-    const endMs = sinceMs + Math.max(graceSeconds, defaultGraceSeconds) * 1000;
-    return nowMs >= endMs ? { fate: 'remove', nextMs: undefined } : { fate: 'use', nextMs: endMs };
+    const endMs = sinceMonotonicMs + Math.max(graceSeconds, defaultGraceSeconds) * 1000;
+    return monotonicMs >= endMs
+      ? { fate: 'remove', nextMs: undefined }
+      : { fate: 'use', nextMs: endMs };
   }
-  const endMs = sinceMs + graceSeconds * 1000;
-  if (policy === 'remove' || nowMs >= endMs) return { fate: 'remove', nextMs: undefined };
+  const endMs = sinceMonotonicMs + graceSeconds * 1000;
+  if (policy === 'remove' || monotonicMs >= endMs) return { fate: 'remove', nextMs: undefined };
   return { fate: policy === 'drain' ? 'drain' : 'use', nextMs: endMs };
 }
 
