@@ -71,6 +71,24 @@ describe('the ports of a federated Service', () => {
     assert.equal(agreed.ports.length, mostPorts);
   });
 
+  test('cost a few looks at each port, however many members there are', () => {
+    let looks = 0;
+    const counted = (number: number): MemberPort => ({
+      ...port(`p${number}`, number),
+      get port() {
+        looks++;
+        return number;
+      },
+    });
+    const members = Array.from({ length: 200 }, (_, at) =>
+      memberService(`c${at}`, '2026-01-01T00:00:00Z', {
+        ports: Array.from({ length: 50 }, (__, own) => counted(own + 1)),
+      }),
+    );
+    agreePorts(members);
+    assert.ok(looks > 0 && looks <= 3 * 200 * 50, `${looks} looks`);
+  });
+
   test('are the same in every cluster, legal, and complete (seeded)', () => {
     const random = new SeededRandom('ports');
     for (let round = 0; round < 300; round++) {

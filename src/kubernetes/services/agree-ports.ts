@@ -57,31 +57,34 @@ interface Entry extends Omit<AgreedPort, 'name'> {
 
 /**
  * A port is known by its number and protocol. One that has the name of another port, but not its number
- * and protocol, is a conflict.
+ * and protocol, is a conflict. O(ports of all members), after sorting the members.
  */
 export function agreePorts(members: readonly MemberService[]): PortAgreement {
   const entries: Entry[] = [];
+  const byNumber = new Map<string, Entry>();
+  const byName = new Map<string, Entry>();
   const matched: { readonly member: string; readonly own: MemberPort; readonly entry: Entry }[] =
     [];
   const conflicts = new Map<string, PortConflict[]>();
   for (const member of members.toSorted(byAge)) {
     const key = keyOfMember(member);
     for (const own of member.ports) {
-      const same = entries.find(
-        ({ port, protocol }) => port === own.port && protocol === own.protocol,
-      );
-      const taken = entries.find(({ ownName }) => ownName === own.name);
+      const { name: ownName, port, protocol, appProtocol } = own;
+      const number = `${port}/${protocol}`;
+      const same = byNumber.get(number);
+      const taken = byName.get(ownName);
       if (same !== undefined) {
         matched.push({ member: key, own, entry: same });
       } else if (taken === undefined && entries.length < mostPorts) {
-        const { name: ownName, port, protocol, appProtocol } = own;
         const entry = { ownName, port, protocol, appProtocol, winner: key };
         entries.push(entry);
+        byNumber.set(number, entry);
+        byName.set(ownName, entry);
         matched.push({ member: key, own, entry });
       } else {
-        const { winner, port, protocol } = taken ?? entries[0] ?? { ...own, winner: key };
+        const { winner, ...agreed } = taken ?? entries[0] ?? { ...own, winner: key };
         const list = conflicts.get(key) ?? [];
-        list.push({ port: own, winner, agreed: { port, protocol } });
+        list.push({ port: own, winner, agreed: { port: agreed.port, protocol: agreed.protocol } });
         conflicts.set(key, list);
       }
     }
