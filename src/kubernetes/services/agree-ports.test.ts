@@ -32,7 +32,7 @@ describe('the ports of a federated Service', () => {
     const agreed = agreePorts([younger, older]);
     assert.deepEqual(shown(agreed.ports), ['http:80/TCP', 'dns:53/UDP']);
     const [conflict] = agreed.conflicts.get(keyOfMember(younger)) ?? [];
-    assert.deepEqual([conflict?.port.port, conflict?.winner], [8080, keyOfMember(older)]);
+    assert.deepEqual([conflict?.port.port, conflict?.taken?.winner], [8080, keyOfMember(older)]);
     assert.deepEqual(
       agreed.mappings.get(keyOfMember(younger))?.map(({ own }) => own.name),
       ['dns'],
@@ -67,8 +67,12 @@ describe('the ports of a federated Service', () => {
 
   test('are bounded', () => {
     const ports = Array.from({ length: 300 }, (_, i) => port(`p${i}`, i + 1));
-    const agreed = agreePorts([memberService('a', '2026-01-01T00:00:00Z', { ports })]);
+    const member = memberService('a', '2026-01-01T00:00:00Z', { ports });
+    const agreed = agreePorts([member]);
     assert.equal(agreed.ports.length, mostPorts);
+    const conflicts = agreed.conflicts.get(keyOfMember(member)) ?? [];
+    assert.equal(conflicts.length, 300 - mostPorts);
+    assert.ok(conflicts.every(({ taken }) => taken === undefined));
   });
 
   test('cost a few looks at each port, however many members there are', () => {

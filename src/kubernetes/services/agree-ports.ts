@@ -21,9 +21,10 @@ export interface PortMapping {
 
 export interface PortConflict {
   readonly port: MemberPort;
-  /** The member that decided. */
-  readonly winner: string;
-  readonly agreed: Pick<AgreedPort, 'port' | 'protocol'>;
+  /** The port of the same name and the member that decided it; undefined where there are `mostPorts` already. */
+  readonly taken:
+    | { readonly winner: string; readonly agreed: Pick<AgreedPort, 'port' | 'protocol'> }
+    | undefined;
 }
 
 export interface PortAgreement {
@@ -82,9 +83,14 @@ export function agreePorts(members: readonly MemberService[]): PortAgreement {
         byName.set(ownName, entry);
         matched.push({ member: key, own, entry });
       } else {
-        const { winner, ...agreed } = taken ?? entries[0] ?? { ...own, winner: key };
         const list = conflicts.get(key) ?? [];
-        list.push({ port: own, winner, agreed: { port: agreed.port, protocol: agreed.protocol } });
+        list.push({
+          port: own,
+          taken: taken && {
+            winner: taken.winner,
+            agreed: { port: taken.port, protocol: taken.protocol },
+          },
+        });
         conflicts.set(key, list);
       }
     }

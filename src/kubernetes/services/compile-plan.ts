@@ -7,6 +7,7 @@ import {
   type AgreedPort,
   agreePorts,
   byAge,
+  mostPorts,
   type PortConflict,
   type PortMapping,
 } from './agree-ports.ts';
@@ -147,8 +148,12 @@ function outcomeOf(
   return { status: 'True', reason: 'Federated', message: 'Other clusters reach it.' };
 }
 
-function conflictText({ port, winner, agreed }: PortConflict): string {
+function conflictText({ port, taken }: PortConflict): string {
   const own = `${port.port}/${port.protocol}`;
   const name = port.name === '' ? 'without a name' : JSON.stringify(port.name);
+  if (taken === undefined) {
+    return `The port ${name} (${own}) is left out: members that are older have ${mostPorts} other ports, which is the limit. Use another federated Service for it.`;
+  }
+  const { winner, agreed } = taken;
   return `The port ${name} is ${own} here and ${agreed.port}/${agreed.protocol} in ${winner}, which is older. It is left out.`;
 }

@@ -93,6 +93,19 @@ describe('the plan of a copy', () => {
     assert.match(message, /8080\/TCP here and 80\/TCP in a\/Service\/shop\/shop/);
   });
 
+  test('tells a member which of its ports exceed the limit, and no port of another one', () => {
+    const ports = Array.from({ length: 101 }, (_, at) => ({
+      ...httpPort,
+      name: `p${at}`,
+      port: at + 1,
+    }));
+    const service = memberService('b', days(2), { ports });
+    const { outcomes } = compilePlan(ref, 'x', [input('b', { service })]);
+    const { reason, message = '' } = outcomes.get(keyOfMember(service)) ?? {};
+    assert.equal(reason, 'PortConflict');
+    assert.match(message, /^The port "p100" \(101\/TCP\) is left out: .* 100 other ports/);
+  });
+
   test('does not count a removed member, not even for ports', () => {
     const service = memberService('b', days(2), { ports: [{ ...httpPort, port: 8080 }] });
     const plan = compilePlan(ref, 'x', [input('a', { fate: 'remove' }), input('b', { service })]);
