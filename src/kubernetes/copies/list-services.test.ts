@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { findService, listServices } from './list-services.ts';
-import { memberService, namespacedAnnotation, sourceSlice, TestLeague } from './test-league.ts';
+import {
+  copiesIn,
+  memberService,
+  namespacedAnnotation,
+  sourceSlice,
+  TestLeague,
+} from './test-league.ts';
 import { systemNamespace, type TestSite } from './test-sites.ts';
 
 const optionsOf = ({ members }: TestSite, { clock }: TestLeague) => ({
@@ -82,6 +88,27 @@ describe('the list of federated Services', () => {
     });
     await league.settle();
     assert.deepEqual(reasons(), ['CopyHasSelector', 'TimedOut', 'NoNamespace']);
+  });
+
+  test('shows a copy only in its own cluster for a member without endpoint prefixes', async () => {
+    const league = new TestLeague();
+    league.a.put('services', memberService());
+    league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1']));
+    const site = league.site();
+    site.change('a', { settings: { ...site.view('a').settings, endpointPrefixes: [] } });
+    for (const { id } of league.clusters) site.lead(id, 5);
+    await league.settle();
+    const view = findService('*/web', optionsOf(site, league));
+    assert.deepEqual(
+      view?.copies.map(({ reason, endpoints }) => [reason, endpoints]),
+      [
+        ['Copied', 1],
+        ['NoMember', 0],
+        ['NoMember', 0],
+      ],
+    );
+    assert.equal(view?.members[0]?.reason, 'NoEndpointPrefixes');
+    assert.deepEqual(league.clusters.map(copiesIn), [['hansa-system/web'], [], []]);
   });
 
   test('finds nothing under keys of no federated Service', async () => {

@@ -4,7 +4,7 @@ import { originKey } from '../names.ts';
 import type { Service } from '../objects.ts';
 import { byAge } from '../services/agree-ports.ts';
 import { compileCopy, hasSelector, isCopy, isSameCopy } from '../services/compile-copy.ts';
-import { compilePlan, type MemberInput, type Plan } from '../services/compile-plan.ts';
+import { compilePlan, isVoter, type MemberInput, type Plan } from '../services/compile-plan.ts';
 import {
   type FederatedRef,
   federatedRefOf,
@@ -66,22 +66,30 @@ function viewOf(
     live: undefined,
     liveSlices: () => [],
   });
-  const plan = compilePlan(ref, '', inputs);
+  const common = compilePlan(ref, '', inputs);
+  // In these, members count that do not count elsewhere, so the copy can have other ports.
+  const special = new Set(
+    inputs
+      .filter((input) => isVoter(input, true) && !isVoter(input, false))
+      .map(({ service }) => service.clusterID),
+  );
+  const planFor = (clusterID: string): Plan =>
+    special.has(clusterID) ? compilePlan(ref, clusterID, inputs) : common;
   const { scope, namespace, name } = ref;
   return {
     key,
     scope,
     namespace,
     name,
-    ports: plan.ports.map(({ name: own, port, protocol }) => ({ name: own, port, protocol })),
+    ports: common.ports.map(({ name: own, port, protocol }) => ({ name: own, port, protocol })),
     members: inputs
       .toSorted((a, b) => byAge(a.service, b.service))
       .flatMap((input) => {
         const member = all.find(({ clusterID }) => clusterID === input.service.clusterID);
-        return member === undefined ? [] : [memberView(input, member, plan)];
+        return member === undefined ? [] : [memberView(input, member, planFor(member.clusterID))];
       }),
     copies: all
-      .map((member) => copyView(member, ref, plan))
+      .map((member) => copyView(member, ref, planFor(member.clusterID)))
       .toSorted((a, b) => (a.clusterID < b.clusterID ? -1 : 1)),
   };
 }
@@ -168,7 +176,7 @@ function statusOf(
     );
   }
   if (wanted === undefined) {
-    return no('NoMember', 'No member Service has a port that copies could have.');
+    return no('NoMember', 'No member Service gives this cluster a port.');
   }
   if (live === undefined) {
     return no('Missing', `The leader of ${clusterID} has not created it yet.`);

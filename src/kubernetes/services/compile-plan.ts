@@ -57,9 +57,9 @@ export function compilePlan(
   inputs: readonly MemberInput[],
 ): Plan {
   const present = inputs.filter(({ fate }) => fate !== 'remove');
-  const voters = present.filter(({ service: { exposure } }) => !isExternalName(exposure));
-  const { ports, mappings, conflicts } = agreePorts(voters.map(({ service }) => service));
   const isLocal = ({ service }: MemberInput): boolean => service.clusterID === target;
+  const voters = present.filter((input) => isVoter(input, isLocal(input)));
+  const { ports, mappings, conflicts } = agreePorts(voters.map(({ service }) => service));
   const ready = voters.filter(
     (input) => isLocal(input) && input.isReady && mappings.has(keyOfMember(input.service)),
   );
@@ -97,8 +97,17 @@ export function compilePlan(
   };
 }
 
-const isExternalName = (exposure: MemberService['exposure']): boolean =>
-  exposure.by === 'nothing' && exposure.reason === 'ExternalName';
+/**
+ * Whether it counts for the ports of the copy, and so for whether there is one. A cluster without endpoint
+ * prefixes counts in itself only: it must not make other clusters write anything.
+ */
+export function isVoter(
+  { service: { exposure }, settings }: MemberInput,
+  isLocal: boolean,
+): boolean {
+  if (exposure.by === 'nothing' && exposure.reason === 'ExternalName') return false;
+  return isLocal || (settings.endpointPrefixes ?? []).length > 0;
+}
 
 /** Why other clusters cannot use it at all. */
 function obstacle({ service, settings }: MemberInput): Outcome | undefined {

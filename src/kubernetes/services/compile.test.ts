@@ -80,6 +80,19 @@ describe('the plan of a copy', () => {
     assert.deepEqual(takesPart('a', [input('a', { settings })]), ['a']);
   });
 
+  test('has no ports of a member without endpoint prefixes, but in its own cluster', () => {
+    const settings = { routable: true, endpointPrefixes: [] };
+    const older = memberService('b', days(1), { ports: [{ ...httpPort, port: 8080 }] });
+    const younger = memberService('a', days(2));
+    const inputs = [input('b', { service: older, settings }), input('a', { service: younger })];
+    const portsIn = (target: string, all: readonly MemberInput[]) =>
+      compilePlan(ref, target, all).ports.map(({ port }) => port);
+    assert.deepEqual(portsIn('x', inputs), [80]);
+    assert.deepEqual(portsIn('b', inputs), [8080]);
+    assert.deepEqual(portsIn('x', inputs.slice(0, 1)), [], 'no copy in others');
+    assert.deepEqual(portsIn('b', inputs.slice(0, 1)), [8080]);
+  });
+
   test('leaves out a member whose every port conflicts with an older one, and tells both', () => {
     const service = memberService('b', days(2), { ports: [{ ...httpPort, port: 8080 }] });
     const inputs = [input('b', { service }), input('a')];
