@@ -1,19 +1,30 @@
 // Removes the copies that supervisors wrote into a cluster, and their condition on member Services. Only objects
-// with our epoch and another of our marks count as copies.
+// with our epoch and another of our marks count as copies. A copy that a user took over stays, without our marks.
 
+import type { Clock } from '../../core/clock/clock.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
-import { epochAnnotation, managedByLabel, manager, memberCondition } from '../names.ts';
+import {
+  copyAnnotation,
+  deletingAnnotation,
+  epochAnnotation,
+  managedByLabel,
+  manager,
+  memberCondition,
+} from '../names.ts';
 import type { EndpointSlice, ObjectMeta, Service } from '../objects.ts';
-import { isCopy } from '../services/compile-copy.ts';
+import { isCopy, isDisposable } from '../services/compile-copy.ts';
 import { orMissing } from './cluster-facts.ts';
+import { whilePoliciesEnd } from './wait-for-policies.ts';
 
 export interface Copies {
   readonly services: readonly Service[];
   readonly slices: readonly EndpointSlice[];
   /** Services of users with our condition in their status. */
   readonly members: readonly Service[];
+  /** Services of users with our marks: copies that they took over, or made from the manifest of a copy. */
+  readonly takenOver: readonly Service[];
 }
 
 export async function findCopies(kube: KubeClient): Promise<Copies> {
@@ -22,9 +33,10 @@ export async function findCopies(kube: KubeClient): Promise<Copies> {
     labelSelector: `${managedByLabel}=${manager}`,
   });
   return {
-    services: services.filter(isCopy),
+    services: services.filter(isDisposable),
     slices: slices.filter(({ metadata }) => hasAnnotation(metadata, epochAnnotation)),
-    members: services.filter((service) => !isCopy(service) && hasCondition(service)),
+    members: services.filter((service) => !isDisposable(service) && hasCondition(service)),
+    takenOver: services.filter((service) => isCopy(service) && !isDisposable(service)),
   };
 }
 
@@ -67,6 +79,23 @@ export async function removeCopies(kube: KubeClient, copies: Copies): Promise<nu
     );
   }
   return left;
+}
+
+/** Once the policies are deleted: they let only sites change epochs. */
+export async function removeMarks(
+  kube: KubeClient,
+  clock: Clock,
+  services: readonly Service[],
+): Promise<void> {
+  const annotations = {
+    [copyAnnotation]: null,
+    [epochAnnotation]: null,
+    [deletingAnnotation]: null,
+  };
+  const marks = { metadata: { annotations, labels: { [managedByLabel]: null } } };
+  for (const { metadata } of services) {
+    await whilePoliciesEnd(clock, () => orMissing(() => kube.patch(pathOf(metadata), marks)));
+  }
 }
 
 const pathOf = ({ namespace = '', name }: ObjectMeta): string =>

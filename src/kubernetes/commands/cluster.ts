@@ -69,9 +69,10 @@ function leaveCommand(kit: CommandKit): Command {
       `
 The command removes the cluster from Federation in the supervisor cluster, and waits until the site has let
 go of it. Then it deletes copies of Services, claims, policies, RBAC, CRDs and the ServiceAccount in the
-cluster, and the namespace if it is empty. It shows them and asks first. Services of users stay. If the CRDs
-have objects of users, such as NativeServices, it refuses without --delete-objects. If another site leads
-the cluster too, it deletes only what is for this site. The command can be repeated.
+cluster, and the namespace if it is empty. It shows them and asks first. Services of users stay, also copies
+that a user took over by adding a selector. If the CRDs have objects of users, such as NativeServices, it
+refuses without --delete-objects. If another site leads the cluster too, it deletes only what is for this
+site. The command can be repeated.
 
 Examples:
   hansa cluster leave app2 --kubeconfig ~/.kube/app2 --home-kubeconfig ~/.kube/app1`,

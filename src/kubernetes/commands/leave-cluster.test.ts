@@ -16,6 +16,15 @@ const copied = {
   'clusters.hansa.dev/epoch': '3',
 };
 
+const copy = (name: string) => ({
+  metadata: {
+    name,
+    namespace: 'shop',
+    annotations: { ...copied, 'fed-svc.antreaplus.vmware-tanzu.com': name },
+  },
+  spec: {},
+});
+
 suite('hansa cluster leave', () => {
   let scene: TestScene;
   let home: TestKube;
@@ -69,9 +78,7 @@ suite('hansa cluster leave', () => {
   });
 
   test('deletes copies and our condition, and nothing of a user', async () => {
-    app2.put(`${services}/web`, {
-      metadata: { name: 'web', namespace: 'shop', annotations: copied },
-    });
+    app2.put(`${services}/web`, copy('web'));
     const labels = { 'endpointslice.kubernetes.io/managed-by': 'clusters.hansa.dev' };
     app2.put(`${slices}/web-x`, {
       metadata: { name: 'web-x', namespace: 'shop', labels, annotations: copied },
@@ -96,10 +103,44 @@ suite('hansa cluster leave', () => {
     });
   });
 
-  test('keeps a copy that changed meanwhile, and says so', async () => {
+  test('keeps copies that a user took over, without our marks', async () => {
+    const labels = { 'endpointslice.kubernetes.io/managed-by': 'clusters.hansa.dev', mine: 'x' };
+    const annotations = { ...copied, 'clusters.hansa.dev/deleting': '3', mine: 'x' };
+    const spec = { selector: { app: 'web' } };
+    const own = { namespace: 'shop', labels, annotations };
+    app2.put(`${services}/web`, { metadata: { name: 'web', ...own }, spec });
+    // Made from the manifest of a copy, where no policy refused its epoch.
+    app2.put(`${services}/other`, { metadata: { name: 'other', ...own }, spec: {} });
+    app2.put(`${slices}/web-x`, { metadata: { name: 'web-x', ...own } });
+    const ran = await leave();
+    assert.equal(ran.error, undefined, ran.error?.message);
+    assert.match(ran.notes, /Services of users stay, and lose the marks of copies: .*shop\/web/);
+    assert.deepEqual(left().toSorted(), [`${services}/other`, `${services}/web`]);
+    for (const name of ['web', 'other']) {
+      const { metadata } = app2.objects.get(`${services}/${name}`) ?? {};
+      assert.deepEqual(metadata?.labels, { mine: 'x' });
+      assert.deepEqual(metadata?.annotations, { mine: 'x' });
+    }
+    assert.deepEqual(app2.objects.get(`${services}/web`)?.spec, spec);
+  });
+
+  test('tries again while a policy still keeps the marks of a Service', async () => {
+    const spec = { selector: { app: 'web' } };
     app2.put(`${services}/web`, {
       metadata: { name: 'web', namespace: 'shop', annotations: copied },
+      spec,
     });
+    let refusals = 3;
+    answer = ({ method, path }) =>
+      method === 'PATCH' && path === `${services}/web` && refusals-- > 0
+        ? failure(422, 'Invalid', 'only Hansa sites change epochs')
+        : undefined;
+    assert.equal((await leave()).error, undefined);
+    assert.deepEqual(app2.objects.get(`${services}/web`)?.metadata.annotations, {});
+  });
+
+  test('keeps a copy that changed meanwhile, and says so', async () => {
+    app2.put(`${services}/web`, copy('web'));
     answer = ({ method, path }) =>
       method === 'DELETE' && path === `${services}/web`
         ? failure(409, 'Conflict', 'it changed')
@@ -115,9 +156,7 @@ suite('hansa cluster leave', () => {
   test('deletes copies that the site wrote while it was stopping', async () => {
     answer = ({ method, path }) => {
       if (method === 'DELETE' && path.includes('/clusterroles/')) {
-        app2.put(`${services}/late`, {
-          metadata: { name: 'late', namespace: 'shop', annotations: copied },
-        });
+        app2.put(`${services}/late`, copy('late'));
       }
       return undefined;
     };
@@ -192,9 +231,7 @@ suite('hansa cluster leave', () => {
     scene.clusters.delete('app2');
     await run('join', 'app2', '--home-kubeconfig', 'app1.kubeconfig');
     scene.trustDomain = 'lubeck.example';
-    app2.put(`${services}/web`, {
-      metadata: { name: 'web', namespace: 'shop', annotations: copied },
-    });
+    app2.put(`${services}/web`, copy('web'));
     const ran = await leave();
     assert.equal(ran.error, undefined, ran.error?.message);
     assert.match(ran.notes, /stay, because other sites lead this cluster: bruges\.example/);

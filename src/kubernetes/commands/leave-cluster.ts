@@ -5,7 +5,6 @@ import type { Command } from 'commander';
 import { claimKeys } from '../../api/kinds/cluster-claim.ts';
 import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
 import { printable } from '../../core/command/columns.ts';
-import { sleep } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
@@ -33,9 +32,10 @@ import {
 } from '../client/installed-objects.ts';
 import { leagueInfo } from '../client/league-info.ts';
 import { namespaceContents } from '../client/namespace-contents.ts';
-import { type Copies, findCopies, removeCopies } from '../client/remove-copies.ts';
+import { type Copies, findCopies, removeCopies, removeMarks } from '../client/remove-copies.ts';
 import { trustDomainOf } from '../client/trust-domain.ts';
 import { awaitLease, awaitRelease } from '../client/wait-for-member.ts';
+import { whilePoliciesEnd } from '../client/wait-for-policies.ts';
 import { supervisorClaims } from '../names.ts';
 import { joinManager } from './join-cluster.ts';
 import { idOf, serverOfCluster } from './plan-join.ts';
@@ -168,7 +168,7 @@ function refuseObjectsOfUsers(
 
 function planLines(leave: Leave): readonly string[] {
   const { id, known, home, found, copies } = leave;
-  const { services, slices, members } = copies;
+  const { services, slices, members, takenOver } = copies;
   const isLast = found.otherSites.length === 0;
   const count = (number: number, what: string): string =>
     `  ${number} ${what}${number === 1 ? '' : 's'}`;
@@ -189,12 +189,24 @@ function planLines(leave: Leave): readonly string[] {
       : []),
     ...deleted(found).map(({ title }) => `  ${title}`),
     ...(isLast ? found.ofUsers.map((title) => `  ${title} (of users)`) : []),
+    ...(isLast && takenOver.length > 0
+      ? [`Services of users stay, and lose the marks of copies: ${namesOf(takenOver)}`]
+      : []),
     ...(isLast
       ? []
       : [
           `Copies, CRDs, policies and claims stay, because other sites lead this cluster: ${found.otherSites.join(', ')}`,
         ]),
   ];
+}
+
+/** More would hide the rest of the plan. */
+const maxNamed = 10;
+
+function namesOf(services: Copies['takenOver']): string {
+  const names = services.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+  const more = names.length - maxNamed;
+  return `${names.slice(0, maxNamed).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 function deleted({ own, shared, crds, otherSites }: InstalledObjects): readonly Installed[] {
@@ -229,7 +241,9 @@ async function run(leave: Leave): Promise<void> {
   if (isLast) await removeCopies(kube, await findCopies(kube));
   for (const object of isLast ? [...found.shared, ...found.crds] : []) await remove(leave, object);
   // The API server may have accepted writes for a moment after it lost the rights.
-  const left = isLast ? await removeCopies(kube, await findCopies(kube)) : 0;
+  const rest = isLast ? await findCopies(kube) : undefined;
+  const left = rest === undefined ? 0 : await removeCopies(kube, rest);
+  await removeMarks(kube, kit.io.clock, rest?.takenOver ?? []);
   const kept = isLast ? await removeNamespace(kube, found.namespace) : undefined;
   kit.print(
     kit.renderValue({ name, id, left: true, namespaceKept: kept !== undefined }, options.output) ??
@@ -272,23 +286,13 @@ async function removeCluster(client: SiteClient, name: string): Promise<void> {
   }
 }
 
-/** Policies see the deletion of Federation a moment later, and keep the ID until then. */
-const settleTries = 40;
-const settleMs = 250;
-
+/** A policy keeps the ID until it sees the deletion of Federation. */
 async function remove({ kit, kube, name }: Leave, { title, path }: Installed): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      await kube.delete(path);
-      return;
-    } catch (error) {
-      if (!(error instanceof KubeStatusError)) throw error;
-      if (error.status === 422 && attempt < settleTries) {
-        await sleep(kit.io.clock, settleMs);
-        continue;
-      }
-      throw failure(title, name, error);
-    }
+  try {
+    await whilePoliciesEnd(kit.io.clock, () => kube.delete(path));
+  } catch (error) {
+    if (!(error instanceof KubeStatusError)) throw error;
+    throw failure(title, name, error);
   }
 }
 

@@ -25,6 +25,8 @@ export interface Call {
   readonly query: URLSearchParams;
   readonly body: StoredObject | undefined;
   readonly isDryRun: boolean;
+  /** A merge patch, not an apply. */
+  readonly isMerge: boolean;
 }
 
 interface Answer {
@@ -90,6 +92,7 @@ export async function startKube(
       query: url.searchParams,
       body: text === '' ? undefined : (JSON.parse(text) as StoredObject),
       isDryRun: url.searchParams.get('dryRun') === 'All',
+      isMerge: request.headers['content-type'] === 'application/merge-patch+json',
     };
     calls.push(call);
     const { status, body } = answer(call) ?? respond(objects, store, call);
@@ -138,7 +141,9 @@ function respond(objects: Objects, store: Store, call: Call): Answer {
     case 'PATCH': {
       if (!hasNamespace || body === undefined) return missing;
       if (isDryRun) return ok(body);
-      if (!path.endsWith('/status')) return ok(store(path, body));
+      const merged = call.isMerge ? mergedMetadata(objects.get(path), body) : body;
+      if (!path.endsWith('/status'))
+        return merged === undefined ? missing : ok(store(path, merged));
       const whole = path.slice(0, -'/status'.length);
       const known = objects.get(whole);
       return known === undefined ? missing : ok(store(whole, { ...known, status: body['status'] }));
@@ -160,6 +165,24 @@ function respond(objects: Objects, store: Store, call: Call): Answer {
     default:
       return remove(objects, call) ?? missing;
   }
+}
+
+/** Commands patch only labels and annotations; null removes one. */
+function mergedMetadata(
+  known: StoredObject | undefined,
+  { metadata }: StoredObject,
+): StoredObject | undefined {
+  if (known === undefined) return undefined;
+  const merged = (field: 'labels' | 'annotations'): Record<string, string> =>
+    Object.fromEntries(
+      Object.entries({ ...known.metadata[field], ...metadata[field] }).filter(
+        ([, value]) => value !== null,
+      ),
+    );
+  return {
+    ...known,
+    metadata: { ...known.metadata, labels: merged('labels'), annotations: merged('annotations') },
+  };
 }
 
 function hasCrd(objects: Objects, path: string): boolean {
