@@ -29,6 +29,8 @@ export interface InstallationQuestion {
   readonly namespace: string;
   /** In the home cluster: the Secrets that Federation names. */
   readonly secrets: readonly string[] | undefined;
+  /** The user name of the site there, where the operator names it. */
+  readonly user?: string | undefined;
 }
 
 export interface Installation {
@@ -42,9 +44,8 @@ export interface Installation {
 
 export async function prepareInstallation(question: InstallationQuestion): Promise<Installation> {
   const { kube, known, trustDomain, namespace, secrets } = question;
-  const source = credentialSource(known);
-  if (source !== undefined && source !== 'jwtSVID') throw otherCredential(question, source);
-  const account = source === 'jwtSVID' ? undefined : await accountFor(question);
+  const user = question.user ?? userOf(question, credentialSource(known));
+  const account = user === undefined ? await accountFor(question) : undefined;
   const policies = await servesPolicies(kube);
   const policy = policies && (await orMissing(() => kube.get(policyPath)));
   const hasNamespace = await isForeignNamespace(kube, namespace);
@@ -54,9 +55,7 @@ export async function prepareInstallation(question: InstallationQuestion): Promi
       trustDomain,
       namespace,
       subject:
-        account === undefined
-          ? { kind: 'User', name: siteUser(trustDomain) }
-          : { kind: 'ServiceAccount', ...account },
+        user === undefined ? { kind: 'ServiceAccount', ...account } : { kind: 'User', name: user },
       principals: principalsIn(policy),
       policies,
       ...(secrets === undefined ? {} : { home: { secrets } }),
@@ -80,10 +79,17 @@ function credentialSource(known: Cluster | undefined): string | undefined {
   )?.[0];
 }
 
+/** Undefined where the site uses a ServiceAccount. */
+function userOf(question: InstallationQuestion, source: string | undefined): string | undefined {
+  if (source === undefined) return undefined;
+  if (source === 'jwtSVID') return siteUser(question.trustDomain);
+  throw otherCredential(question, source);
+}
+
 function otherCredential({ name }: InstallationQuestion, source: string): HansaError {
   return new HansaError(
     'HANSA_CONFLICT',
-    `Cannot join ${name}: its Cluster takes the credential from ${source}, so this command does not know its user. Apply the rights yourself: hansa cluster manifests ${name} --user USER | kubectl apply --server-side -f -. Or remove spec.credential.${source}, and run the command again.`,
+    `Cannot choose a ServiceAccount in ${name}: its Cluster takes the credential from ${source}, so this command does not know its user. Apply the rights yourself: hansa cluster manifests ${name} --user USER | kubectl apply --server-side -f -. Or remove spec.credential.${source}, and run the command again.`,
   );
 }
 

@@ -1,34 +1,9 @@
-// `hansa cluster manifests`: prints what `hansa cluster join` creates in a cluster, for GitOps.
+// `hansa cluster manifests`: flags and help. print-manifests.ts does the work.
 
 import { Command } from 'commander';
-import { isLabel } from '../../api/metadata/names.ts';
-import { usageError } from '../../core/command/usage-error.ts';
-import { manifestText } from '../../core/kube/manifests/describe-manifests.ts';
-import { siteUser } from '../../core/kube/manifests/manifest.ts';
-import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
-import { leagueInfo } from '../client/league-info.ts';
-import { trustDomainOf } from '../client/trust-domain.ts';
-import { leagueManifests } from '../manifests/league-manifests.ts';
-import {
-  claimManifests,
-  federationManifest,
-  memberEntry,
-} from '../manifests/membership-manifests.ts';
-import { defaultClusterSet } from './plan-join.ts';
+import type { CommandKit } from '../../core/plane/command-kit.ts';
 import { prefixOption } from './prefix-option.ts';
-
-interface ManifestsOptions {
-  readonly supervisor?: boolean;
-  readonly clusterSet?: string;
-  readonly member?: readonly string[];
-  readonly secret?: readonly string[];
-  readonly endpointPrefix?: readonly string[];
-  readonly routable?: boolean;
-  readonly namespace?: string;
-  readonly user?: string | true;
-  readonly policies: boolean;
-  readonly output: OutputFormat;
-}
+import type { ManifestsOptions } from './print-manifests.ts';
 
 export function manifestsCommand(kit: CommandKit): Command {
   return new Command('manifests')
@@ -41,58 +16,38 @@ export function manifestsCommand(kit: CommandKit): Command {
     .addOption(prefixOption())
     .option('--routable', 'other clusters reach its pods by their addresses')
     .option('--namespace <name>', 'the namespace of Hansa (default: kubernetes.namespace)')
+    .option('--account <name>', 'the ServiceAccount of the site (default: hansa)')
     .option(
       '--user [name]',
       'the site authenticates as this user, not as a ServiceAccount (default: its JWT-SVID)',
     )
+    .option('--principal <user...>', 'user names of other sites that lead the cluster')
     .option('--no-policies', 'leave out admission policies, for Kubernetes below 1.30')
+    .option('--kubeconfig <file>', 'read the cluster with this kubeconfig, and keep what it has')
+    .option('--context <name>', 'its context (default: the current one)')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-Prints CRDs, the namespace, the ServiceAccount and RBAC of this site, admission policies, the claims of the
-cluster and its Federation. kubectl apply creates them; run it twice, because claims need the CRDs.
-Federation of the supervisor cluster lists the members; add their endpointPrefixes there. The site needs a
-credential of each member: register it (hansa cluster add), or name a Secret in Federation.
+Prints what hansa cluster join creates: CRDs, the namespace, the ServiceAccount and RBAC of this site,
+admission policies, the claims of the cluster and its Federation. kubectl apply creates them; run it twice,
+because claims need the CRDs. Federation of the supervisor cluster lists the members; add their
+endpointPrefixes there. The site needs a credential of each member: register it (hansa cluster add), or name a
+Secret in Federation.
+
+If other sites lead the cluster too, the manifests must keep what these need. With --kubeconfig or --context,
+the command reads the cluster and does so, and changes nothing. Without, choose another --account than theirs.
+Policies know other sites by their user names: ServiceAccounts in the namespace of Hansa, those that hansa
+cluster add creates, and JWT-SVIDs of sites. List all others with --principal.
 
 Examples:
   hansa cluster manifests app2 | kubectl apply --server-side -f -
+  hansa cluster manifests app2 --kubeconfig ~/.kube/app2 > app2.yaml
   hansa cluster manifests app1 --supervisor --member app2 app3 > app1.yaml`,
     )
-    .action((id: string, options: ManifestsOptions, command: Command) =>
-      kit.withClient(command, async (client) => {
-        const info = await leagueInfo(client);
-        const trustDomain = await trustDomainOf(client);
-        const clusterSet = options.clusterSet ?? info.clusterSet ?? defaultClusterSet;
-        for (const name of [id, clusterSet, ...(options.member ?? [])]) {
-          if (!isLabel(name)) throw usageError(`${JSON.stringify(name)} is not a DNS label.`);
-        }
-        const { user, supervisor: isSupervisor = false } = options;
-        if (!isSupervisor && (options.member !== undefined || options.secret !== undefined)) {
-          throw usageError('Only Federation of a supervisor lists members. Add --supervisor.');
-        }
-        const { endpointPrefix: endpointPrefixes, routable } = options;
-        const members = isSupervisor
-          ? [
-              memberEntry(id, undefined, { endpointPrefixes, routable }),
-              ...(options.member ?? []).map((clusterID) => memberEntry(clusterID, undefined, {})),
-            ]
-          : [];
-        const manifests = [
-          ...leagueManifests({
-            trustDomain,
-            namespace: options.namespace ?? info.namespace,
-            subject:
-              user === undefined
-                ? { kind: 'ServiceAccount' }
-                : { kind: 'User', name: user === true ? siteUser(trustDomain) : user },
-            policies: options.policies,
-            ...(isSupervisor && { home: { secrets: options.secret ?? [] } }),
-          }),
-          ...claimManifests({ id, clusterSet, isSupervisor }),
-          federationManifest(clusterSet, members),
-        ];
-        kit.print(manifestText(kit, manifests, options.output));
-      }),
-    );
+    .action(async (id: string, options: ManifestsOptions, command: Command) => {
+      // Imported here, so that other commands do not load the Kubernetes client.
+      const { printManifests } = await import('./print-manifests.ts');
+      await printManifests({ kit, command, id, options });
+    });
 }

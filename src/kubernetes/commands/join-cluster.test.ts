@@ -1,4 +1,4 @@
-// Tests `hansa cluster join` and `manifests` with test API servers.
+// Tests `hansa cluster join` with test API servers.
 
 import assert from 'node:assert/strict';
 import { after, afterEach, beforeEach, suite, test } from 'node:test';
@@ -378,64 +378,3 @@ interface KubeconfigParts {
   readonly clusters: readonly { readonly cluster: object }[];
   readonly users: readonly object[];
 }
-
-suite('hansa cluster manifests', () => {
-  let scene: TestScene;
-  beforeEach(() => {
-    scene = new TestScene();
-  });
-  afterEach(() => scene.end());
-
-  type Document = { readonly kind: string; readonly spec?: Record<string, unknown> };
-  const documents = (text: string): readonly Document[] =>
-    parseAllDocuments(text).map((each) => each.toJS() as Document);
-
-  test('prints what join creates, for a member', async () => {
-    const { printed } = await scene.cluster(['manifests', 'app2', '--cluster-set', 'north']);
-    const all = documents(printed);
-    assert.deepEqual(all.at(-1)?.spec, { clusterSet: 'north' });
-    const kinds = new Set(all.map(({ kind }) => kind));
-    for (const kind of [
-      'CustomResourceDefinition',
-      'Namespace',
-      'ServiceAccount',
-      'ClusterRole',
-      'ValidatingAdmissionPolicy',
-      'ClusterClaim',
-    ]) {
-      assert.ok(kinds.has(kind), kind);
-    }
-  });
-
-  test('prints the Federation of a supervisor with its members', async () => {
-    const { printed } = await scene.cluster([
-      'manifests',
-      'app1',
-      '--supervisor',
-      '--member',
-      'app2',
-      'app3',
-      '--no-policies',
-    ]);
-    const all = documents(printed);
-    assert.deepEqual(all.at(-1)?.spec?.['members'], [
-      { clusterID: 'app1' },
-      { clusterID: 'app2' },
-      { clusterID: 'app3' },
-    ]);
-    assert.ok(!printed.includes('ValidatingAdmissionPolicy'));
-  });
-
-  test('with --user binds the user of the site, and creates no account', async () => {
-    const { printed } = await scene.cluster(['manifests', 'app1', '--user']);
-    assert.match(printed, /name: hansa:spiffe:\/\/lubeck\.example\/hansa\/site/);
-    assert.ok(!documents(printed).some(({ kind }) => kind === 'ServiceAccount'));
-  });
-
-  test('refuses names that are none, and members without a supervisor', async () => {
-    const bad = await scene.cluster(['manifests', 'Not.A_Label']);
-    assert.match(bad.error?.message ?? '', /is not a DNS label/);
-    const member = await scene.cluster(['manifests', 'app1', '--member', 'app2']);
-    assert.match(member.error?.message ?? '', /Add --supervisor/);
-  });
-});
