@@ -1,10 +1,10 @@
-// The slices of copies in the target, by copy and source, as of the last write or event.
+// The slices of a site in the target, by Service and source, as of the last write or event.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
 import { serviceNameLabel } from '../names.ts';
 import type { EndpointSlice } from '../objects.ts';
-import { isOwnSlice, sourceOfSlice } from '../services/slice-source.ts';
+import { sourceOfSlice } from '../services/slice-source.ts';
 import { RecentWrites } from './recent-writes.ts';
 import type { Cached } from './synced-member.ts';
 
@@ -25,12 +25,19 @@ export function placeOf({ metadata }: EndpointSlice): SlicePlace {
 
 /** Every operation costs O(1), or O(results). */
 export class LiveSlices {
+  readonly isOwn: (slice: EndpointSlice) => boolean;
   readonly #recent: RecentWrites<EndpointSlice>;
   /** Copy → source → keys of slices. */
   readonly #copies = new Map<string, Map<string, Set<string>>>();
   readonly #places = new Map<string, SlicePlace>();
 
-  constructor(clock: Clock, cached: Pick<Cached<EndpointSlice>, 'byKey' | 'objects'>) {
+  /** `isOwn` says which slices count. */
+  constructor(
+    clock: Clock,
+    cached: Pick<Cached<EndpointSlice>, 'byKey' | 'objects'>,
+    isOwn: (slice: EndpointSlice) => boolean,
+  ) {
+    this.isOwn = isOwn;
     this.#recent = new RecentWrites(clock, (key) => cached.byKey(key));
     for (const slice of cached.objects()) this.#index(keyOf(slice), slice);
   }
@@ -76,7 +83,7 @@ export class LiveSlices {
 
   #index(key: string, slice: EndpointSlice | undefined): void {
     const old = this.#places.get(key);
-    const place = slice !== undefined && isOwnSlice(slice) ? placeOf(slice) : undefined;
+    const place = slice !== undefined && this.isOwn(slice) ? placeOf(slice) : undefined;
     if (old?.copy === place?.copy && old?.source === place?.source) return;
     if (old !== undefined) this.#remove(key, old);
     if (place === undefined) return;

@@ -2,10 +2,8 @@
 // looked at.
 
 import { jsonEquals } from '../../api/schema/json.ts';
-import { HansaError, hasCode } from '../../core/errors/error.ts';
-import { kubePath } from '../../core/kube/kube-path.ts';
+import { hasCode } from '../../core/errors/error.ts';
 import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
-import { FencedWriter } from '../fencing/fenced-writer.ts';
 import type { Service } from '../objects.ts';
 import {
   compileCopy,
@@ -18,17 +16,12 @@ import {
 import { compilePlan, type Plan } from '../services/compile-plan.ts';
 import { refOfKey } from '../services/federated-name.ts';
 import { parseSourceID, sourceID } from '../services/slice-source.ts';
+import { applyService, type OwnedServices } from './apply-service.ts';
 import { collectInputs, isReachedByPods, sourceSlices } from './collect-inputs.ts';
 import { refreshMs } from './host-names.ts';
 import { syncConditions } from './sync-conditions.ts';
 import { slicesKey } from './sync-keys.ts';
-import {
-  asConflict,
-  type CopyProblem,
-  DoneSources,
-  type FederatedState,
-  type SyncTerm,
-} from './sync-term.ts';
+import { type CopyProblem, DoneSources, type FederatedState, type SyncTerm } from './sync-term.ts';
 import type { SyncedMember } from './synced-member.ts';
 
 /** The state of a member changes when it has been read, and then all keys come again; this is for safety. */
@@ -73,7 +66,7 @@ export async function syncService(
   let failure: unknown;
   if (hasNamespace && problem === undefined) {
     try {
-      copy = await applyCopy(term, wanted, live, context);
+      copy = await applyService(term, copies, wanted, live, context);
     } catch (error) {
       if (hasCode(error, 'HANSA_CONFLICT') || context.signal.aborted) throw error;
       // Endpoints are followed even if the copy cannot be changed.
@@ -111,6 +104,13 @@ function problemOf(live: Service | undefined): CopyProblem | undefined {
   return hasSelector(live) ? 'CopyHasSelector' : undefined;
 }
 
+const copies: OwnedServices = {
+  isTaken: (live) => problemOf(live) !== undefined,
+  isDisposable,
+  isSame: isSameCopy,
+  repaired: repairedCopy,
+};
+
 function isOpen({ namespaces }: SyncedMember, name: string): boolean {
   const found = namespaces.byKey(name);
   return (
@@ -118,64 +118,6 @@ function isOpen({ namespaces }: SyncedMember, name: string): boolean {
     found.metadata.deletionTimestamp === undefined &&
     found.status?.phase !== 'Terminating'
   );
-}
-
-/** Returns the copy as it is in the target now. */
-async function applyCopy(
-  term: SyncTerm,
-  wanted: Service | undefined,
-  live: Service | undefined,
-  { epoch = 0, signal }: ReconcileContext,
-): Promise<Service | undefined> {
-  const { client } = term.options.member;
-  const writer = new FencedWriter(client, epoch);
-  const one = wanted ?? live;
-  if (one === undefined) return undefined;
-  const { namespace = '', name } = one.metadata;
-  const key = `${namespace}/${name}`;
-  const collection = kubePath`/api/v1/namespaces/${namespace}/services`;
-  const path = kubePath`/api/v1/namespaces/${namespace}/services/${name}`;
-  try {
-    if (wanted === undefined) {
-      if (live === undefined || !isDisposable(live)) return undefined;
-      signal.throwIfAborted();
-      // The mark before the deletion must leave all else as it is.
-      const fresh = await client.get<Service>(path);
-      if (!isDisposable(fresh)) throw changedMeanwhile(path);
-      term.services.deletes(key, fresh);
-      await writer.remove(path, fresh);
-      return undefined;
-    }
-    if (live !== undefined && isSameCopy(wanted, live)) return live;
-    signal.throwIfAborted();
-    if (live !== undefined) return await repair(term, key, path, wanted, writer);
-    const created = await writer.create(collection, wanted);
-    term.services.wrote(key, created, undefined);
-    return created;
-  } catch (error) {
-    term.services.forget(key);
-    throw asConflict(error);
-  }
-}
-
-/** The cache holds only a part of the Service, so it is read again first. */
-async function repair(
-  { options, services }: SyncTerm,
-  key: string,
-  path: string,
-  wanted: Service,
-  writer: FencedWriter,
-): Promise<Service> {
-  const fresh = await options.member.client.get<Service>(path);
-  if (problemOf(fresh) !== undefined) throw changedMeanwhile(path);
-  if (isSameCopy(wanted, fresh)) return fresh;
-  const written = await writer.replace(path, repairedCopy(wanted, fresh), fresh);
-  services.wrote(key, written, fresh);
-  return written;
-}
-
-function changedMeanwhile(path: string): HansaError {
-  return new HansaError('HANSA_CONFLICT', `Cannot write ${path}: a user changed it meanwhile.`);
 }
 
 /** The sources whose slices need no look, because nothing that they depend on has changed. */

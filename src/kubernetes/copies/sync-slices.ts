@@ -1,25 +1,23 @@
 // Brings the slices of a copy that come from one source up to date. A change of one endpoint costs only
 // the slices of its source.
 
-import { kubePath } from '../../core/kube/kube-path.ts';
 import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
-import { FencedWriter } from '../fencing/fenced-writer.ts';
 import { serviceNameLabel } from '../names.ts';
 import type { EndpointSlice } from '../objects.ts';
 import {
   compileAddressSlices,
   compileHeldSlice,
   compilePodSlices,
-  isSameSlice,
 } from '../services/compile-slices.ts';
 import { refOfKey } from '../services/federated-name.ts';
 import { keyOfMember } from '../services/member-service.ts';
-import { isOwnSlice, isSource, parseSourceID, sourceOfSlice } from '../services/slice-source.ts';
+import { isSource, parseSourceID, sourceOfSlice } from '../services/slice-source.ts';
+import { removeSlice, writeSlice } from './apply-slice.ts';
 import { hasHostNames, isReachedByPods, outsideAddresses } from './collect-inputs.ts';
 import { refreshMs } from './host-names.ts';
 import { keyOf, type SlicePlace } from './live-slices.ts';
 import { slicesKey } from './sync-keys.ts';
-import { asConflict, type FederatedState, type SyncTerm } from './sync-term.ts';
+import type { FederatedState, SyncTerm } from './sync-term.ts';
 import { usableOf } from './synced-member.ts';
 
 interface Wanted {
@@ -49,7 +47,7 @@ export async function syncSlices(
   const { slices, hasNames } = wantedSlices(term, state, federated, place);
   const names = new Set(slices.map(keyOf));
   // New ones first: a moment with an endpoint in two slices is better than one without it.
-  for (const slice of slices) await write(term, slice, context);
+  for (const slice of slices) await writeSlice(term, slice, context);
   for (const live of term.slices.slicesOf(place)) {
     if (!names.has(keyOf(live))) await remove(term, federated, live, context);
   }
@@ -103,62 +101,21 @@ function wantedSlices(
   return { slices, hasNames: hasHostNames(service) };
 }
 
-async function write(
-  term: SyncTerm,
-  wanted: EndpointSlice,
-  { epoch = 0, signal, log }: ReconcileContext,
-): Promise<void> {
-  const key = keyOf(wanted);
-  const live = term.slices.get(key);
-  if (live !== undefined && !isOwnSlice(live)) {
-    log.warn('a user has an EndpointSlice with the name of one of a copy', { slice: key });
-    return;
-  }
-  if (live !== undefined && isSameSlice(wanted, live)) return;
-  signal.throwIfAborted();
-  const { namespace = '', name } = wanted.metadata;
-  const writer = new FencedWriter(term.options.member.client, epoch);
-  try {
-    const written =
-      live === undefined
-        ? await writer.create(collectionOf(namespace), wanted)
-        : await writer.replace(pathOf(namespace, name), wanted, live);
-    term.slices.wrote(key, written, live);
-  } catch (error) {
-    term.slices.forget(key);
-    throw asConflict(error);
-  }
-}
-
+/** Events of the slice count as echoes meanwhile. If it stays, it may have another source now, whose key must remove it. */
 async function remove(
   term: SyncTerm,
   federated: string,
   live: EndpointSlice,
-  { epoch = 0, signal }: ReconcileContext,
+  context: ReconcileContext,
 ): Promise<void> {
-  signal.throwIfAborted();
-  const key = keyOf(live);
-  const { namespace = '', name } = live.metadata;
-  const writer = new FencedWriter(term.options.member.client, epoch);
-  term.slices.deletes(key, live);
   try {
-    await writer.remove(pathOf(namespace, name), live);
+    await removeSlice(term, live, context);
   } catch (error) {
-    term.slices.forget(key);
-    // Events of it counted as echoes meanwhile. It may have another source now, whose key must remove it.
-    const now = term.slices.get(key);
+    const now = term.slices.get(keyOf(live));
     const source = now === undefined ? undefined : sourceOfSlice(now);
     if (source !== undefined && source !== sourceOfSlice(live)) {
       term.sink.add(slicesKey(federated, source));
     }
-    throw asConflict(error);
+    throw error;
   }
-}
-
-function collectionOf(namespace: string): string {
-  return kubePath`/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
-}
-
-function pathOf(namespace: string, name: string): string {
-  return kubePath`/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices/${name}`;
 }

@@ -8,6 +8,7 @@ import type { Log } from '../../core/log/log.ts';
 import type { SourceSink } from '../../core/reconcile/source.ts';
 import type { Service } from '../objects.ts';
 import type { MemberInput, Plan } from '../services/compile-plan.ts';
+import { isOwnSlice } from '../services/slice-source.ts';
 import { HostNames } from './host-names.ts';
 import { LiveSlices } from './live-slices.ts';
 import { RecentWrites } from './recent-writes.ts';
@@ -77,6 +78,8 @@ export class DoneSources {
 export class SyncTerm {
   readonly options: SyncOptions;
   readonly sink: Pick<SourceSink, 'add'>;
+  /** Of the target. */
+  readonly client: SyncedMember['client'];
   /** By `keyOfRef`. */
   readonly states = new Map<string, FederatedState>();
   readonly services: RecentWrites<Service>;
@@ -89,8 +92,9 @@ export class SyncTerm {
     this.options = options;
     this.sink = sink;
     const { member, clock, lookUp } = options;
+    this.client = member.client;
     this.services = new RecentWrites(clock, (key) => member.services.byKey(key));
-    this.slices = new LiveSlices(clock, member.slices);
+    this.slices = new LiveSlices(clock, member.slices, isOwnSlice);
     this.names = new HostNames({
       clock,
       lookUp,
