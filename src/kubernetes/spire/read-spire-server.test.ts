@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { readSpireServer } from './read-spire-server.ts';
+import { acme, federations, many, refusedFederations, spireServer } from './test-spire-servers.ts';
+
+suite('a SpireServer', () => {
+  for (const [name, federation] of Object.entries(federations)) {
+    test(`is read with ${name}`, () => {
+      assert.equal(readSpireServer(spireServer(federation)).problems, undefined);
+    });
+  }
+
+  test('gets the defaults of the schema', () => {
+    const { spec } = readSpireServer(spireServer({ bundleEndpoint: {} }));
+    assert.deepEqual(spec?.federation, {
+      enabled: true,
+      withholdStaleBundles: false,
+      bundleEndpoint: {
+        port: 8443,
+        address: '0.0.0.0',
+        profile: 'https_spiffe',
+        refreshHint: 300,
+      },
+    });
+  });
+
+  test('has the name cluster', () => {
+    const { problems } = readSpireServer({ ...spireServer(), metadata: { name: 'other' } });
+    assert.deepEqual(problems, [
+      'metadata.name: a cluster has one SpireServer, with the name cluster',
+    ]);
+  });
+
+  for (const [rule, federation, problem] of refusedFederations) {
+    test(`is refused with ${rule}, and the problem names the field`, () => {
+      const { problems = [] } = readSpireServer(spireServer(federation));
+      assert.match(problems.join('\n'), problem);
+    });
+  }
+
+  test('may federate with more trust domains where the limit says so', () => {
+    const federation = { bundleEndpoint: {}, federatesWith: many(51) };
+    const { problems } = readSpireServer(spireServer(federation), { maxFederatedClusters: 60 });
+    assert.equal(problems, undefined);
+  });
+
+  test('of any form is read or refused, and never throws', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.jsonValue(), (federation, spec) => {
+        const fields = typeof spec === 'object' && spec !== null ? (spec as object) : {};
+        const object = { metadata: { name: 'cluster' }, spec: { ...fields, federation } };
+        const { spec: read, problems } = readSpireServer(object);
+        assert.equal((read === undefined) !== (problems === undefined), true);
+        readSpireServer(federation);
+      }),
+    );
+  });
+});
+
+suite('a SpireServer of another operator', () => {
+  test('has its trust domain in the settings of the site', () => {
+    const object = { metadata: { name: 'cluster' }, spec: { federation: { bundleEndpoint: {} } } };
+    assert.notEqual(readSpireServer(object).problems, undefined);
+    const { spec } = readSpireServer(object, { trustDomain: 'a.example', clusterName: 'a' });
+    assert.deepEqual([spec?.trustDomain, spec?.clusterName], ['a.example', 'a']);
+  });
+
+  test('writes flags as text, and the Secret under another name', () => {
+    const acmeServer = spireServer({
+      managedRoute: 'false',
+      bundleEndpoint: {
+        profile: 'https_web',
+        httpsWeb: { acme: { ...acme, tosAccepted: 'true' } },
+      },
+    });
+    const { federation } = readSpireServer(acmeServer).spec ?? {};
+    assert.equal(federation?.bundleEndpoint.httpsWeb?.acme?.tosAccepted, true);
+    assert.equal(federation?.exposure?.type, 'None');
+    const certServer = spireServer({
+      managedRoute: 'true',
+      bundleEndpoint: {
+        profile: 'https_web',
+        httpsWeb: { servingCert: { externalSecretRef: 'tls', fileSyncInterval: 86_400 } },
+      },
+    });
+    assert.deepEqual(
+      readSpireServer(certServer).spec?.federation?.bundleEndpoint.httpsWeb?.servingCert,
+      { secretName: 'tls', fileSyncInterval: 3600 },
+    );
+  });
+
+  test('that has not accepted the terms of service is refused', () => {
+    const server = spireServer({
+      bundleEndpoint: {
+        profile: 'https_web',
+        httpsWeb: { acme: { ...acme, tosAccepted: 'false' } },
+      },
+    });
+    assert.match(readSpireServer(server).problems?.join() ?? '', /tosAccepted must be true/);
+  });
+});

@@ -1,0 +1,120 @@
+// Reads a SpireServer as a cluster stores it: by our CRD, or by the CRD of another operator, which has some
+// fields in another form and lacks others. Never throws. Pure.
+
+import {
+  type SpireServer,
+  spireServerKind,
+  spireServerName,
+} from '../../api/kinds/spire-server.ts';
+import { isObject } from '../../api/schema/json.ts';
+import { applyDefaults } from '../../api/schema/default.ts';
+import { wholeObject } from '../../api/schema/field-error.ts';
+import { prune } from '../../api/schema/prune.ts';
+import { validateRest, validateStructure } from '../../api/schema/validate.ts';
+
+export type SpireServerSpec = SpireServer['spec'];
+
+/** Values that the CRD of another operator has no field for. */
+export interface SpireDefaults {
+  readonly trustDomain?: string | undefined;
+  readonly clusterName?: string | undefined;
+  readonly maxFederatedClusters?: number | undefined;
+}
+
+export type ReadSpireServer =
+  | { readonly spec: SpireServerSpec; readonly problems?: undefined }
+  /** Each names its field. Never empty. */
+  | { readonly spec?: undefined; readonly problems: readonly string[] };
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export function readSpireServer(object: unknown, defaults: SpireDefaults = {}): ReadSpireServer {
+  const { metadata, spec } = fieldsOf(object);
+  const name = fieldsOf(metadata)['name'];
+  if (name !== spireServerName) {
+    return {
+      problems: [`metadata.name: a cluster has one SpireServer, with the name ${spireServerName}`],
+    };
+  }
+  const schema = spireServerKind(defaults.maxFederatedClusters).spec;
+  const { value } = prune(schema, ownForm(fieldsOf(spec), defaults));
+  const filled = applyDefaults(schema, value);
+  const errors = validateStructure(schema, filled);
+  validateRest(schema, filled, undefined, errors);
+  if (errors.length > 0) {
+    return {
+      problems: errors.map(
+        ({ field, message }) => `${field === wholeObject ? 'spec' : `spec.${field}`}: ${message}`,
+      ),
+    };
+  }
+  return { spec: filled as SpireServerSpec };
+}
+
+/** The fields of another operator in the form of ours. */
+function ownForm(spec: Fields, { trustDomain, clusterName }: SpireDefaults): Fields {
+  const { federation, keyManager, ...rest } = spec;
+  return {
+    ...(trustDomain !== undefined && { trustDomain }),
+    ...(clusterName !== undefined && { clusterName }),
+    ...rest,
+    ...(keyManager !== undefined && { keyManager: keyManagerOf(keyManager) }),
+    ...(federation !== undefined && { federation: federationOf(federation) }),
+  };
+}
+
+/** That operator has two switches of text. */
+function keyManagerOf(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  return value['memoryEnabled'] === 'true' ? 'memory' : 'disk';
+}
+
+function federationOf(value: unknown): unknown {
+  if (!isObject(value)) return value;
+  const { managedRoute, bundleEndpoint, ...rest } = value;
+  const isUnmanaged = managedRoute === 'false' && rest['exposure'] === undefined;
+  return {
+    ...rest,
+    ...(isUnmanaged && { exposure: { type: 'None' } }),
+    ...(bundleEndpoint !== undefined && { bundleEndpoint: endpointOf(bundleEndpoint) }),
+  };
+}
+
+function endpointOf(value: unknown): unknown {
+  const httpsWeb = fieldsOf(value)['httpsWeb'];
+  if (!isObject(value) || !isObject(httpsWeb)) return value;
+  const { acme, servingCert } = httpsWeb;
+  return {
+    ...value,
+    httpsWeb: {
+      ...httpsWeb,
+      ...(isObject(acme) && { acme: { ...acme, tosAccepted: flagOf(acme['tosAccepted']) } }),
+      ...(isObject(servingCert) && { servingCert: certOf(servingCert) }),
+    },
+  };
+}
+
+/** That operator writes booleans as text. */
+function flagOf(value: unknown): unknown {
+  return value === 'true' ? true : value === 'false' || value === undefined ? false : value;
+}
+
+/** The most that our schema allows; the other operator looks once a day. */
+const longestSyncSeconds = 3600;
+
+function certOf({ externalSecretRef, ...rest }: Fields): unknown {
+  const { fileSyncInterval } = rest;
+  return {
+    ...rest,
+    ...(rest['secretName'] === undefined &&
+      externalSecretRef !== undefined && { secretName: externalSecretRef }),
+    ...(externalSecretRef !== undefined &&
+      typeof fileSyncInterval === 'number' && {
+        fileSyncInterval: Math.min(fileSyncInterval, longestSyncSeconds),
+      }),
+  };
+}
+
+function fieldsOf(value: unknown): Fields {
+  return isObject(value) ? value : {};
+}

@@ -1,0 +1,153 @@
+// SpireServers for tests.
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export const namespace = 'spire';
+
+export const peerDomain = {
+  trustDomain: 'b.example',
+  bundleEndpointUrl: 'https://federation.b.example/',
+  bundleEndpointProfile: 'https_spiffe',
+  endpointSpiffeId: 'spiffe://b.example/spire/server',
+} as const;
+
+export const acme = {
+  directoryUrl: 'https://acme.example/directory',
+  domainName: 'federation.a.example',
+  email: 'ops@a.example',
+  tosAccepted: true,
+} as const;
+
+export function spireServer(federation?: Fields, spec: Fields = {}): Fields {
+  return {
+    apiVersion: 'operator.openshift.io/v1alpha1',
+    kind: 'SpireServer',
+    metadata: { name: 'cluster' },
+    spec: {
+      trustDomain: 'a.example',
+      clusterName: 'a',
+      ...spec,
+      ...(federation !== undefined && { federation }),
+    },
+  };
+}
+
+/** With every profile, and with nothing but what is required. */
+export const federations: Readonly<Record<string, Fields>> = {
+  'https_spiffe by default': { bundleEndpoint: {} },
+  https_spiffe: {
+    bundleEndpoint: { profile: 'https_spiffe', port: 9443, address: '::', refreshHint: 60 },
+    federatesWith: [peerDomain],
+  },
+  'https_web by ACME': { bundleEndpoint: { profile: 'https_web', httpsWeb: { acme } } },
+  'https_web by a serving certificate': {
+    bundleEndpoint: {
+      profile: 'https_web',
+      httpsWeb: { servingCert: { secretName: 'federation-tls', fileSyncInterval: 30 } },
+    },
+    federatesWith: [
+      {
+        trustDomain: 'c.example',
+        bundleEndpointUrl: 'https://c.example:8443/bundle',
+        bundleEndpointProfile: 'https_web',
+      },
+    ],
+  },
+};
+
+const { endpointSpiffeId: _id, ...spiffeless } = peerDomain;
+const { domainName: _name, ...nameless } = acme;
+
+export const many = (count: number) =>
+  Array.from({ length: count }, (_, at) => ({ ...peerDomain, trustDomain: `t${at}.example` }));
+
+/** What breaks a rule, and the field and words of the problem. Both the API server and the controller refuse it. */
+export const refusedFederations: readonly (readonly [
+  rule: string,
+  federation: Fields,
+  problem: RegExp,
+])[] = [
+  [
+    'https_web without its settings',
+    { bundleEndpoint: { profile: 'https_web' } },
+    /^spec\.federation\.bundleEndpoint: .*httpsWeb is required when profile is https_web/,
+  ],
+  [
+    'ACME and a serving certificate at once',
+    {
+      bundleEndpoint: {
+        profile: 'https_web',
+        httpsWeb: { acme, servingCert: { secretName: 's' } },
+      },
+    },
+    /^spec\.federation\.bundleEndpoint\.httpsWeb: .*exactly one of acme and servingCert/,
+  ],
+  [
+    'neither ACME nor a serving certificate',
+    { bundleEndpoint: { profile: 'https_web', httpsWeb: {} } },
+    /^spec\.federation\.bundleEndpoint\.httpsWeb: .*exactly one of acme and servingCert/,
+  ],
+  [
+    'https_spiffe without the SPIFFE ID of the endpoint',
+    { bundleEndpoint: {}, federatesWith: [spiffeless] },
+    /^spec\.federation\.federatesWith\[0\]: .*endpointSpiffeId is required/,
+  ],
+  [
+    'more trust domains than the limit',
+    { bundleEndpoint: {}, federatesWith: many(51) },
+    /^spec\.federation\.federatesWith: .*50/,
+  ],
+  [
+    'its own trust domain',
+    { bundleEndpoint: {}, federatesWith: [{ ...peerDomain, trustDomain: 'a.example' }] },
+    /^spec: .*a trust domain cannot federate with itself/,
+  ],
+  [
+    'a URL without TLS',
+    {
+      bundleEndpoint: {},
+      federatesWith: [{ ...peerDomain, bundleEndpointUrl: 'http://b.example/' }],
+    },
+    /^spec\.federation\.federatesWith\[0\]\.bundleEndpointUrl: /,
+  ],
+  [
+    'a URL with user information',
+    {
+      bundleEndpoint: {},
+      federatesWith: [{ ...peerDomain, bundleEndpointUrl: 'https://user:pass@b.example/' }],
+    },
+    /^spec\.federation\.federatesWith\[0\]\.bundleEndpointUrl: /,
+  ],
+  [
+    'one trust domain twice',
+    { bundleEndpoint: {}, federatesWith: [peerDomain, peerDomain] },
+    /^spec\.federation\.federatesWith\[1\]: /,
+  ],
+  [
+    'an unknown profile',
+    { bundleEndpoint: { profile: 'http' } },
+    /^spec\.federation\.bundleEndpoint\.profile: /,
+  ],
+  [
+    'ACME without a domain',
+    {
+      bundleEndpoint: {
+        profile: 'https_web',
+        httpsWeb: { acme: nameless },
+      },
+    },
+    /^spec\.federation\.bundleEndpoint\.httpsWeb\.acme\.domainName: /,
+  ],
+  [
+    'ACME without the terms of service',
+    {
+      bundleEndpoint: {
+        profile: 'https_web',
+        httpsWeb: { acme: { ...acme, tosAccepted: false } },
+      },
+    },
+    /^spec\.federation\.bundleEndpoint\.httpsWeb\.acme: .*tosAccepted must be true/,
+  ],
+  ['a port beyond 65535', { bundleEndpoint: { port: 65_536 } }, /bundleEndpoint\.port: /],
+  ['no bundle endpoint', {}, /^spec\.federation\.bundleEndpoint: /],
+];
