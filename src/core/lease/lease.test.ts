@@ -194,6 +194,79 @@ describe('holding a lease', () => {
     await second.stop();
   });
 
+  test('a holder that was frozen may not write, although no timer has told it yet', async () => {
+    const { clock, options } = await makeSite();
+    const frozen = new LocalClock(clock);
+    let held: HeldLease | undefined;
+    holdLease(options('one', { clock: frozen }), async (lease) => {
+      held = lease;
+      await untilAborted(lease);
+    });
+    await settle();
+    assert.equal(held?.mayWrite(), true);
+    frozen.pause();
+    await clock.advance(durationMs);
+    assert.equal(held?.signal.aborted, false);
+    assert.equal(held?.mayWrite(), false);
+    assert.equal(held?.signal.aborted, true, 'the work learns it too');
+  });
+
+  test('work that ignores its signal may not write after it returned', async () => {
+    const { clock, options } = await makeSite();
+    let held: HeldLease | undefined;
+    const hold = holdLease(options('one'), async (lease) => {
+      held = lease;
+    });
+    await clock.advance(durationMs);
+    await hold.done;
+    assert.equal(held?.mayWrite(), false);
+  });
+
+  test('a renewal that is answered after the deadline does not bring the lease back', async () => {
+    const { clock, store, options } = await makeSite();
+    const frozen = new LocalClock(clock);
+    let held: HeldLease | undefined;
+    let answer = (): void => undefined;
+    const leases: LeaseTable = {
+      ...breakable(store.leases),
+      renew: (...args) =>
+        new Promise((resolve) => {
+          answer = () => void store.leases.renew(...args).then(resolve);
+        }),
+    };
+    holdLease(options('one', { clock: frozen, leases }), async (lease) => {
+      held = lease;
+      await untilAborted(lease);
+    });
+    await clock.advance(durationMs / 2);
+    frozen.pause();
+    await clock.advance(durationMs / 4);
+    answer();
+    await settle();
+    assert.deepEqual([held?.mayWrite(), held?.signal.aborted], [false, true]);
+  });
+
+  test('counts from the request that took it where the table did other work before', async () => {
+    const { clock, store, options } = await makeSite();
+    const slow: LeaseTable = {
+      ...breakable(store.leases),
+      acquire: async (...args) => {
+        await new Promise<void>((resolve) => clock.timer(durationMs, resolve));
+        const sentMs = clock.monotonic();
+        const lease = await store.leases.acquire(...args);
+        return lease && { ...lease, sentMs };
+      },
+    };
+    let held: HeldLease | undefined;
+    const hold = holdLease(options('one', { leases: slow }), async (lease) => {
+      held = lease;
+      await untilAborted(lease);
+    });
+    await clock.advance(durationMs + 1);
+    assert.equal(held?.mayWrite(), true);
+    await hold.stop();
+  });
+
   test('shows in the metrics who holds what', async () => {
     const { clock, options } = await makeSite();
     const registry = new MetricsRegistry();

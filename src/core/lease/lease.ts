@@ -1,11 +1,11 @@
 // The lease holder's side: acquires and renews a lease and runs work while it holds it, so that at
 // most one process does the work. The store decides who gets a lease.
 //
-// The holder uses only its own monotonic clock, started before the request: the store cannot have
-// started to count earlier. So it stops before another holder can start. If the process stalls, the
-// store rejects writes with its old epoch.
+// The holder uses only its own monotonic clock, started before the request that took the lease: the store
+// cannot have started to count earlier. So it stops before another holder can start. If the process stalls,
+// `mayWrite` says no before its timers run, and the store rejects writes with its old epoch.
 
-import type { Clock, Random } from '../clock/clock.ts';
+import type { Clock, Random, Timer } from '../clock/clock.ts';
 import { sleep } from '../clock/clock.ts';
 import { linkedSignal } from '../clock/linked-signal.ts';
 import type { Log } from '../log/log.ts';
@@ -17,6 +17,11 @@ export interface HeldLease {
   readonly epoch: number;
   /** Aborted before another process can take the lease, and when the lease is to be released. */
   readonly signal: AbortSignal;
+  /**
+   * Asks the clock whether the lease is still safely held. A process that was stopped and woken learns it here
+   * first: its timers may run after other callbacks. Once false, it stays false, and the signal is aborted.
+   */
+  readonly mayWrite: () => boolean;
 }
 
 export interface LeaseOptions {
@@ -105,7 +110,8 @@ async function loop(
     const lease = await acquire(options, log, stopping);
     if (lease !== undefined) {
       metrics?.held(name, lease.epoch);
-      const finished = await work({ ...options, log }, run, stopping, lease, sentMs);
+      const tookMs = lease.sentMs ?? sentMs;
+      const finished = await work({ ...options, log }, run, stopping, lease, tookMs);
       metrics?.notHeld(name);
       await release(options, lease, log);
       if (finished) return;
@@ -125,17 +131,27 @@ async function work(
   lease: LeaseState,
   sentMs: number,
 ): Promise<boolean> {
-  const { clock, durationMs, log } = options;
+  const { name, clock, durationMs, log } = options;
+  const untilMs = sentMs + durationMs * abortAfter;
   // The time it took to get the lease may have used it up already.
-  if (clock.monotonic() - sentMs >= durationMs * abortAfter) return false;
-  log.info('lease acquired', { epoch: lease.epoch });
+  if (clock.monotonic() >= untilMs) return false;
   const lost = new AbortController();
   const ended = new AbortController();
+  const lose = (why: string): void => {
+    if (lost.signal.aborted || ended.signal.aborted || stopping.aborted) return;
+    log.warn('lease lost', { epoch: lease.epoch, why });
+    lost.abort(new Error(`lease ${name} was lost: ${why}`));
+  };
+  const deadline = new Deadline(clock, () => lose('it could not be renewed in time'));
+  deadline.set(untilMs);
+  log.info('lease acquired', { epoch: lease.epoch });
   const { signal, unlink } = linkedSignal(lost.signal, stopping);
-  const renewing = keep(options, lease, sentMs, lost, linkedSignal(ended.signal, stopping).signal);
+  const mayWrite = (): boolean => !signal.aborted && !ended.signal.aborted && !deadline.isOver;
+  const until = linkedSignal(ended.signal, stopping).signal;
+  const renewing = keep(options, lease, { sentMs, deadline, lose, lost: lost.signal, until });
   let finished = false;
   try {
-    await run({ epoch: lease.epoch, signal });
+    await run({ epoch: lease.epoch, signal, mayWrite });
     finished = !lost.signal.aborted;
   } catch (error) {
     if (!signal.aborted) log.error('work under a lease failed; retrying', { error });
@@ -146,43 +162,68 @@ async function work(
   return finished || stopping.aborted;
 }
 
-/** Renews until stopped; aborts `lost` at the last safe moment, or when another holder has the lease. */
+/** The last safe moment of a lease. It has its own timer, so that a hanging renewal cannot delay it. */
+class Deadline {
+  readonly #clock: Clock;
+  readonly #passed: () => void;
+  #atMs = 0;
+  #timer: Timer | undefined;
+
+  constructor(clock: Clock, passed: () => void) {
+    this.#clock = clock;
+    this.#passed = passed;
+  }
+
+  set(atMs: number): void {
+    this.#timer?.cancel();
+    this.#atMs = atMs;
+    this.#timer = this.#clock.timer(atMs - this.#clock.monotonic(), this.#passed);
+  }
+
+  /** Reports that it passed, where the timer has not done so yet. */
+  get isOver(): boolean {
+    const isOver = this.#clock.monotonic() >= this.#atMs;
+    if (isOver) this.#passed();
+    return isOver;
+  }
+
+  cancel(): void {
+    this.#timer?.cancel();
+  }
+}
+
+interface Keeping {
+  /** When the request that took the lease was sent. */
+  readonly sentMs: number;
+  readonly deadline: Deadline;
+  readonly lose: (why: string) => void;
+  readonly lost: AbortSignal;
+  /** Aborted when the work has ended. */
+  readonly until: AbortSignal;
+}
+
+/** Renews until the work ends or the lease is lost: at its deadline, or when another holder has it. */
 async function keep(
   options: LeaseOptions,
   lease: LeaseState,
-  acquiredMs: number,
-  lost: AbortController,
-  ended: AbortSignal,
+  { sentMs: acquiredMs, deadline, lose, lost, until }: Keeping,
 ): Promise<void> {
   const { leases, name, holder, durationMs, clock, log } = options;
-  const lose = (why: string): void => {
-    if (lost.signal.aborted || ended.aborted) return;
-    log.warn('lease lost', { epoch: lease.epoch, why });
-    lost.abort(new Error(`lease ${name} was lost: ${why}`));
-  };
-  // The deadline has its own timer, so that a hanging renewal cannot delay it.
-  const armDeadline = (sentMs: number) =>
-    clock.timer(sentMs + durationMs * abortAfter - clock.monotonic(), () =>
-      lose('it could not be renewed in time'),
-    );
-  let deadline = armDeadline(acquiredMs);
   let nextMs = acquiredMs + durationMs * renewAfter;
-  const { signal: pause, unlink } = linkedSignal(ended, lost.signal);
+  const { signal: pause, unlink } = linkedSignal(until, lost);
   while (!pause.aborted) {
     await sleep(clock, Math.max(0, nextMs - clock.monotonic()), pause).catch(() => undefined);
     if (pause.aborted) break;
-    const sentMs = clock.monotonic();
+    const askedMs = clock.monotonic();
     try {
       const asked = leases.renew(name, holder, lease.epoch, durationMs);
       const renewed = await unlessAborted(asked, pause);
       if (pause.aborted) break;
-      if (renewed === undefined) {
-        lose('another holder took it');
-      } else {
-        deadline.cancel();
-        deadline = armDeadline(sentMs);
-      }
-      nextMs = sentMs + durationMs * renewAfter;
+      if (renewed === undefined) lose('another holder took it');
+      // An answer that comes too late does not bring the lease back.
+      else if (!deadline.isOver)
+        deadline.set((renewed.sentMs ?? askedMs) + durationMs * abortAfter);
+      nextMs = askedMs + durationMs * renewAfter;
     } catch (error) {
       log.warn('cannot renew the lease; retrying', { error });
       nextMs = clock.monotonic() + durationMs * renewAfter * 0.25;

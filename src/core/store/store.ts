@@ -165,6 +165,11 @@ export interface LeaseState {
   readonly epoch: number;
   /** By the clock of the database. */
   readonly expiresAtMs: number;
+  /**
+   * By the monotonic clock of this process: before it sent the request that took or renewed the lease. Only
+   * tables that do other work before that request say so.
+   */
+  readonly sentMs?: number;
 }
 
 export interface LeaseTable {

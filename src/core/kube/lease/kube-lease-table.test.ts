@@ -170,6 +170,31 @@ describe('a Lease in a cluster', () => {
     assert.equal((await soon(one.renew('leader', 'one', 8, durationMs)))?.epoch, 8);
   });
 
+  test('is led by a process whose search for the next epoch takes longer than the Lease lasts', async () => {
+    const { clock, table } = setUp();
+    const slow = table({
+      nextEpoch: async (seen) => {
+        await sleep(clock, 2 * durationMs);
+        return seen + 1;
+      },
+    });
+    const log = createLog({ level: 'error', format: 'json', clock, sink: { write() {} } });
+    const random = new SeededRandom('slow');
+    const terms: number[] = [];
+    const hold = holdLease(
+      { leases: slow, name: 'leader', holder: 'one', durationMs, clock, random, log },
+      async ({ epoch, signal }) => {
+        terms.push(epoch);
+        await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      },
+    );
+    await clock.advance(10 * durationMs);
+    assert.deepEqual(terms, [1]);
+    const stopped = hold.stop();
+    await clock.advance(durationMs);
+    await stopped;
+  });
+
   test('goes to one of two who take it at the same moment', async () => {
     const { clock, table, soon, acquire } = setUp();
     await acquire(table(), 'dead');

@@ -131,13 +131,15 @@ export class KubeLeaseTable implements LeaseTable {
 
   /** Undefined where another process was faster. */
   async #write(name: string, lease: KubeLease): Promise<LeaseState | undefined> {
-    const { client, namespace } = this.#options;
+    const { client, namespace, clock } = this.#options;
     const collection = kubePath`/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
+    // The lists for the next epoch may have taken longer than the Lease lasts.
+    const sentMs = clock.monotonic();
     try {
       const written = await (lease.metadata.resourceVersion === undefined
         ? client.create<KubeLease>(collection, lease)
         : client.replace<KubeLease>(`${collection}/${name}`, lease));
-      return this.#stateOf(name, this.#see(name, written).record);
+      return { ...this.#stateOf(name, this.#see(name, written).record), sentMs };
     } catch (error) {
       // Created, changed or deleted by another one meanwhile.
       if (isStatus(error, 409) || isStatus(error, 404)) return undefined;
