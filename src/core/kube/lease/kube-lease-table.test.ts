@@ -212,6 +212,42 @@ describe('a Lease in a cluster', () => {
   });
 });
 
+describe('an API server that lies about a Lease', () => {
+  for (const [what, lie] of [
+    ['holder', (lease: KubeLease) => ({ ...lease, spec: { ...lease.spec, holderIdentity: 'x' } })],
+    [
+      'epoch',
+      (lease: KubeLease) => ({
+        ...lease,
+        metadata: { ...lease.metadata, annotations: { [keys.epoch]: '1000' } },
+      }),
+    ],
+    [
+      'epoch, which it leaves out',
+      ({ metadata: { name }, ...lease }: KubeLease) => ({ ...lease, metadata: { name } }),
+    ],
+  ] as const) {
+    test(`and answers with another ${what} gives it to nobody`, async () => {
+      const { clock, server, table } = setUp();
+      const client = new LeaseClient(server, clock);
+      const honest = client.request.bind(client);
+      client.request = async (request) => {
+        const response = await honest(request);
+        if (request.method === 'GET') return response;
+        const body = lie(JSON.parse(response.body.toString()) as KubeLease);
+        return { ...response, body: Buffer.from(JSON.stringify(body)) };
+      };
+      const asked = table({ client }).acquire('leader', 'one', durationMs);
+      const refused = assert.rejects(asked, {
+        code: 'HANSA_UNREACHABLE',
+        message: /another Lease/,
+      });
+      await clock.advance(100);
+      await refused;
+    });
+  }
+});
+
 describe('a strange Lease', () => {
   const record = (spec: Record<string, unknown>, annotations: Record<string, string> = {}) =>
     leaseRecord(

@@ -7,7 +7,7 @@
 import type { Clock } from '../../clock/clock.ts';
 import type { LeaseState, LeaseTable } from '../../store/store.ts';
 import type { KubeClient } from '../kube-client.ts';
-import { KubeStatusError } from '../kube-errors.ts';
+import { KubeStatusError, unreachable } from '../kube-errors.ts';
 import { kubePath } from '../kube-path.ts';
 import {
   type EpochKeys,
@@ -139,7 +139,16 @@ export class KubeLeaseTable implements LeaseTable {
       const written = await (lease.metadata.resourceVersion === undefined
         ? client.create<KubeLease>(collection, lease)
         : client.replace<KubeLease>(`${collection}/${name}`, lease));
-      return { ...this.#stateOf(name, this.#see(name, written).record), sentMs };
+      const { record } = this.#see(name, written);
+      const asked = leaseRecord(lease, this.#options.keys);
+      if (record.holder !== asked.holder || record.epoch !== asked.epoch) {
+        throw unreachable(
+          `with the Lease ${namespace}/${name}`,
+          'protocol',
+          'it answered with another Lease than it was sent',
+        );
+      }
+      return { ...this.#stateOf(name, record), sentMs };
     } catch (error) {
       // Created, changed or deleted by another one meanwhile.
       if (isStatus(error, 409) || isStatus(error, 404)) return undefined;
