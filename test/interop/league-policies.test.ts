@@ -7,6 +7,7 @@ import { after, before, suite, test } from 'node:test';
 import { HansaError } from '../../src/core/errors/error.ts';
 import { KubeStatusError } from '../../src/core/kube/kube-errors.ts';
 import { FencedWriter, type Written } from '../../src/kubernetes/fencing/fenced-writer.ts';
+import { termOf } from '../../src/kubernetes/fencing/test-term.ts';
 import {
   deletingAnnotation,
   epochAnnotation,
@@ -236,7 +237,7 @@ suite('fencing by admission', { skip: skip || withoutPolicies }, () => {
     });
     const spec = { ...changed.spec, ports: [{ port: 81 }] };
     await cluster.refuses('site', 'PUT', path, { ...changed, spec }, /of type ClusterIP/);
-    const writer = new FencedWriter(cluster.site, 8);
+    const writer = new FencedWriter(cluster.site, termOf(8));
     await writer.remove(path, changed);
     assert.equal((await cluster.send('admin', 'GET', path)).status, 404);
   });
@@ -332,7 +333,10 @@ suite('fenced writes', { skip }, () => {
   };
 
   test('of a leader that was replaced change nothing, on every version of Kubernetes', async () => {
-    const [old, next] = [new FencedWriter(cluster.site, 3), new FencedWriter(cluster.site, 4)];
+    const [old, next] = [
+      new FencedWriter(cluster.site, termOf(3)),
+      new FencedWriter(cluster.site, termOf(4)),
+    ];
     const seen = await old.create(services, copy('fenced'));
     const taken = await next.replace(path, seen, seen);
     assert.equal(taken.metadata.annotations?.[epochAnnotation], '4');
@@ -348,7 +352,7 @@ suite('fenced writes', { skip }, () => {
 
   test('do not replace what a user created', async () => {
     await cluster.accepts('admin', 'POST', services, serviceOf('of-user'));
-    const writer = new FencedWriter(cluster.site, 4);
+    const writer = new FencedWriter(cluster.site, termOf(4));
     assert.equal(statusOf(await failure(writer.create(services, copy('of-user')))), 409);
   });
 });

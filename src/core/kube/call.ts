@@ -68,6 +68,12 @@ abstract class Call implements Waiter, Exchange {
 
   onConnection(connection: KubeConnection): void {
     this.connection = connection;
+    try {
+      this.options.request.beforeSend?.();
+    } catch (error) {
+      this.fail(error);
+      return;
+    }
     connection.send(this.options.bytes, this);
   }
 

@@ -9,7 +9,14 @@ import { certificatePem } from '../identity/x509/pem.ts';
 import { credentialOf, forge, forgeLeaf, forgeRoot } from '../identity/x509/test-forge.ts';
 import type { KubeCredential } from './kube-client.ts';
 import { unreachableReason } from './kube-errors.ts';
-import { clientOf, serve, stopServers, testAuthority, testLeaf } from './test-api-server.ts';
+import {
+  clientOf,
+  serve,
+  stopServers,
+  testAuthority,
+  testLeaf,
+  testToken,
+} from './test-api-server.ts';
 
 after(stopServers);
 
@@ -59,6 +66,35 @@ suite('a request', () => {
       contentType: 'application/octet-stream',
     });
     assert.equal(body.toString(), '/k8s/clusters/c-1/api raw');
+    client.close();
+  });
+
+  test('is not sent where its caller says no while it waits for a credential and a connection', async () => {
+    let requests = 0;
+    const server = await serve((_request, response) => {
+      requests++;
+      response.end('{}');
+    });
+    let isOver = false;
+    const client = clientOf(server, {
+      credentials: {
+        current: async () => {
+          await Promise.resolve();
+          isOver = true;
+          return testToken;
+        },
+      },
+    });
+    const why = new Error('too late');
+    const beforeSend = (): void => {
+      if (isOver) throw why;
+    };
+    await assert.rejects(client.request({ ...get, beforeSend }), (error) => error === why);
+    await client.request(get);
+    await assert.rejects(client.delete('/x', {}, { beforeSend }), (error) => error === why);
+    await assert.rejects(client.replace('/x', {}, { beforeSend }), (error) => error === why);
+    await assert.rejects(client.create('/x', {}, { beforeSend }), (error) => error === why);
+    assert.equal(requests, 1);
     client.close();
   });
 

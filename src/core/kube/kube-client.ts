@@ -45,6 +45,11 @@ export interface KubeRequest {
   readonly maxBytes?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   /**
+   * Called each time right before bytes are sent, after any wait for a credential or a connection. Where it
+   * throws, nothing is sent, and the request rejects with that error.
+   */
+  readonly beforeSend?: (() => void) | undefined;
+  /**
    * Whether the request may be sent again where a pooled connection broke before any response. Default:
    * GET only. True for a POST that stores nothing, such as a TokenReview.
    */
@@ -74,6 +79,12 @@ export interface KubePreconditions {
   readonly resourceVersion?: string | undefined;
 }
 
+export interface KubeWriteOptions {
+  readonly beforeSend?: KubeRequest['beforeSend'];
+  /** Default `hansa`. Admission sees it, and the API server notes it in `managedFields`. */
+  readonly fieldManager?: string | undefined;
+}
+
 /** The path of a collection, as `/api/v1/namespaces/x/serviceaccounts`. */
 export type CollectionPath = string;
 
@@ -95,8 +106,16 @@ export interface KubeClient {
     path: CollectionPath,
     query?: KubeRequest['query'],
   ): Promise<readonly T[]>;
-  create<T extends KubeObject>(path: CollectionPath, object: unknown): Promise<T>;
-  replace<T extends KubeObject>(path: string, object: unknown): Promise<T>;
+  create<T extends KubeObject>(
+    path: CollectionPath,
+    object: unknown,
+    options?: KubeWriteOptions,
+  ): Promise<T>;
+  replace<T extends KubeObject>(
+    path: string,
+    object: unknown,
+    options?: KubeWriteOptions,
+  ): Promise<T>;
   /** JSON merge patch. */
   patch<T extends KubeObject>(path: string, patch: unknown): Promise<T>;
   /** Server-side apply with the field manager `hansa`, without force unless told. */
@@ -106,7 +125,11 @@ export interface KubeClient {
     options?: { readonly force?: boolean; readonly dryRun?: boolean },
   ): Promise<T>;
   /** Resolves where it is gone already. Rejects with 409 where the object does not have the uid or version given. */
-  delete(path: string, preconditions?: KubePreconditions): Promise<void>;
+  delete(
+    path: string,
+    preconditions?: KubePreconditions,
+    options?: Pick<KubeWriteOptions, 'beforeSend'>,
+  ): Promise<void>;
   /** Ends idle connections now and others when they are done. Later requests work, without a pool. */
   close(): void;
 }

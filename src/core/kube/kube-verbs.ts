@@ -11,11 +11,12 @@ import type {
   KubeRequest,
   KubeResponse,
   KubeStream,
+  KubeWriteOptions,
 } from './kube-client.ts';
 import { KubeStatusError, unreachable } from './kube-errors.ts';
 import { isKubeObject, listPageOf } from './kube-objects.ts';
 
-const fieldManager = 'hansa';
+const defaultManager = 'hansa';
 /** Objects in one page, as in client-go. */
 const pageSize = 500;
 /** Largest page: an object has at most about 1.5 MiB, most have a few KiB. */
@@ -46,12 +47,34 @@ export abstract class KubeVerbs implements KubeClient {
     return this.#object<T>({ method: 'GET', path });
   }
 
-  create<T extends KubeObject>(path: CollectionPath, object: unknown): Promise<T> {
-    return this.#object<T>({ method: 'POST', path, body: object, query: { fieldManager } });
+  create<T extends KubeObject>(
+    path: CollectionPath,
+    object: unknown,
+    { beforeSend, fieldManager = defaultManager }: KubeWriteOptions = {},
+  ): Promise<T> {
+    const query = { fieldManager };
+    return this.#object<T>({
+      method: 'POST',
+      path,
+      body: object,
+      query,
+      ...(beforeSend && { beforeSend }),
+    });
   }
 
-  replace<T extends KubeObject>(path: string, object: unknown): Promise<T> {
-    return this.#object<T>({ method: 'PUT', path, body: object, query: { fieldManager } });
+  replace<T extends KubeObject>(
+    path: string,
+    object: unknown,
+    { beforeSend, fieldManager = defaultManager }: KubeWriteOptions = {},
+  ): Promise<T> {
+    const query = { fieldManager };
+    return this.#object<T>({
+      method: 'PUT',
+      path,
+      body: object,
+      query,
+      ...(beforeSend && { beforeSend }),
+    });
   }
 
   patch<T extends KubeObject>(path: string, patch: unknown): Promise<T> {
@@ -61,7 +84,7 @@ export abstract class KubeVerbs implements KubeClient {
       path,
       body: patch,
       contentType,
-      query: { fieldManager },
+      query: { fieldManager: defaultManager },
     });
   }
 
@@ -76,16 +99,24 @@ export abstract class KubeVerbs implements KubeClient {
       body: object,
       // YAML includes JSON.
       contentType: 'application/apply-patch+yaml',
-      query: { fieldManager, force: String(force), ...(dryRun && { dryRun: 'All' }) },
+      query: {
+        fieldManager: defaultManager,
+        force: String(force),
+        ...(dryRun && { dryRun: 'All' }),
+      },
     });
   }
 
-  async delete(path: string, preconditions?: KubePreconditions): Promise<void> {
+  async delete(
+    path: string,
+    preconditions?: KubePreconditions,
+    { beforeSend }: Pick<KubeWriteOptions, 'beforeSend'> = {},
+  ): Promise<void> {
     const body =
       preconditions === undefined
         ? undefined
         : { apiVersion: 'v1', kind: 'DeleteOptions', preconditions };
-    const request = { method: 'DELETE', path, body } as const;
+    const request = { method: 'DELETE', path, body, ...(beforeSend && { beforeSend }) } as const;
     const response = await this.request(request);
     if (!isSuccess(response) && response.status !== 404) throw this.#failure(request, response);
   }

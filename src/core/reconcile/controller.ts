@@ -10,6 +10,8 @@ export interface ReconcileContext {
   readonly signal: AbortSignal;
   /** The epoch of its lease, for every write; undefined for controllers that need no lease. */
   readonly epoch: number | undefined;
+  /** Of its term; undefined for controllers that need no lease. Ask it before each write that no store fences. */
+  readonly mayWrite?: (() => boolean) | undefined;
   readonly log: Log;
 }
 
@@ -68,6 +70,8 @@ export interface Term {
   readonly epoch: number;
   /** Aborted early enough to stop before another process can take the lease. */
   readonly signal: AbortSignal;
+  /** Asks the clock whether the lease is still held: a process that was stopped learns it here before its timers run. */
+  readonly mayWrite: () => boolean;
 }
 
 /** Leader election among the replicas that could run a controller. */

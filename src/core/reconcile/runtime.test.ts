@@ -272,18 +272,18 @@ describe('a controller that is stopped while the process runs', () => {
   test('leads by a leadership of its own, whatever leases others have', async () => {
     const { clock, runtime, put, controller, finish } = await harness();
     await put('a');
-    const seen: (number | undefined)[] = [];
+    const seen: unknown[] = [];
     const one = runtime();
     one.start(controller(async () => undefined, { lease: 'test' }));
-    const reconcile = async (_: string, { epoch }: ReconcileContext): Promise<undefined> => {
-      seen.push(epoch);
+    const reconcile = async (_: string, context: ReconcileContext): Promise<undefined> => {
+      seen.push(context.epoch, context.mayWrite?.());
     };
     const elsewhere: Leadership = {
-      campaign: (_, stopping, lead) => lead({ epoch: 7, signal: stopping }),
+      campaign: (_, stopping, lead) => lead({ epoch: 7, signal: stopping, mayWrite: () => false }),
     };
     one.start({ ...controller(reconcile, { lease: 'test' }), name: 'other' }, elsewhere);
     await clock.advance(10);
-    assert.deepEqual(seen, [7]);
+    assert.deepEqual(seen, [7, false]);
     await finish(one.stop());
   });
 });

@@ -142,7 +142,7 @@ export class ReconcileRuntime implements ControllerHost {
     stopping: AbortSignal,
   ): Promise<void> {
     const epoch = term?.epoch;
-    const run = new ControllerRun(controller, epoch, this.#options, (result, seconds) => {
+    const run = new ControllerRun(controller, term, this.#options, (result, seconds) => {
       this.#results.add({ controller: controller.name, result });
       this.#seconds.observe({ controller: controller.name }, seconds);
     });
@@ -169,7 +169,7 @@ export class ReconcileRuntime implements ControllerHost {
 class ControllerRun {
   readonly queue: KeyQueue;
   readonly #controller: Controller;
-  readonly #epoch: number | undefined;
+  readonly #term: Term | undefined;
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #log: Log;
@@ -181,12 +181,12 @@ class ControllerRun {
 
   constructor(
     controller: Controller,
-    epoch: number | undefined,
+    term: Term | undefined,
     options: RuntimeOptions,
     report: (result: Result, seconds: number) => void,
   ) {
     this.#controller = controller;
-    this.#epoch = epoch;
+    this.#term = term;
     this.#clock = options.clock;
     this.#random = options.random;
     this.#log = options.log.with({ component: `controller/${controller.name}` });
@@ -243,7 +243,8 @@ class ControllerRun {
     try {
       const outcome = await this.#controller.reconcile(key, {
         signal: abort.signal,
-        epoch: this.#epoch,
+        epoch: this.#term?.epoch,
+        mayWrite: this.#term?.mayWrite,
         log: this.#log.with({ key }),
       });
       this.queue.forget(key);

@@ -80,6 +80,18 @@ describe('a new leader', () => {
 });
 
 describe('an old leader that does not know it yet', () => {
+  test('asks its clock, and sends nothing about what no new leader has written', async () => {
+    const { league, site, a, b } = await running();
+    site.isLate = true;
+    a.put('slices', sourceSlice('shop-x', ['10.1.0.2']));
+    b.put('services', memberService());
+    await league.settle();
+    a.remove('services', 'shop/shop');
+    await league.settle();
+    assert.deepEqual(b.writes, []);
+    assert.deepEqual(addressesIn(b), ['10.1.0.1']);
+  });
+
   test('changes nothing that the new one wrote', async () => {
     const { league, site, a, b } = await running();
     site.view('a').cut();

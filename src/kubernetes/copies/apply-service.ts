@@ -4,7 +4,7 @@
 import { HansaError } from '../../core/errors/error.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
 import type { ReconcileContext } from '../../core/reconcile/controller.ts';
-import { FencedWriter } from '../fencing/fenced-writer.ts';
+import { writerOf } from '../fencing/fenced-writer.ts';
 import type { Service } from '../objects.ts';
 import type { RecentWrites } from './recent-writes.ts';
 import { asConflict } from './sync-term.ts';
@@ -32,9 +32,10 @@ export async function applyService(
   rules: OwnedServices,
   wanted: Service | undefined,
   live: Service | undefined,
-  { epoch = 0, signal }: ReconcileContext,
+  context: ReconcileContext,
 ): Promise<Service | undefined> {
-  const writer = new FencedWriter(client, epoch);
+  const { signal } = context;
+  const writer = writerOf(client, context);
   const one = wanted ?? live;
   if (one === undefined) return undefined;
   const { namespace = '', name } = one.metadata;

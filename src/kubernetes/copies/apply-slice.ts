@@ -2,7 +2,7 @@
 
 import { kubePath } from '../../core/kube/kube-path.ts';
 import type { ReconcileContext } from '../../core/reconcile/controller.ts';
-import { FencedWriter } from '../fencing/fenced-writer.ts';
+import { writerOf } from '../fencing/fenced-writer.ts';
 import type { EndpointSlice } from '../objects.ts';
 import { isSameSlice } from '../services/compile-slices.ts';
 import { keyOf, type LiveSlices } from './live-slices.ts';
@@ -17,18 +17,18 @@ export interface SliceWrites {
 export async function writeSlice(
   { client, slices }: SliceWrites,
   wanted: EndpointSlice,
-  { epoch = 0, signal, log }: ReconcileContext,
+  context: ReconcileContext,
 ): Promise<void> {
   const key = keyOf(wanted);
   const live = slices.get(key);
   if (live !== undefined && !slices.isOwn(live)) {
-    log.warn('a user has an EndpointSlice with the name of one of a site', { slice: key });
+    context.log.warn('a user has an EndpointSlice with the name of one of a site', { slice: key });
     return;
   }
   if (live !== undefined && isSameSlice(wanted, live)) return;
-  signal.throwIfAborted();
+  context.signal.throwIfAborted();
   const { namespace = '', name } = wanted.metadata;
-  const writer = new FencedWriter(client, epoch);
+  const writer = writerOf(client, context);
   try {
     const written =
       live === undefined
@@ -44,14 +44,14 @@ export async function writeSlice(
 export async function removeSlice(
   { client, slices }: SliceWrites,
   live: EndpointSlice,
-  { epoch = 0, signal }: ReconcileContext,
+  context: ReconcileContext,
 ): Promise<void> {
-  signal.throwIfAborted();
+  context.signal.throwIfAborted();
   const key = keyOf(live);
   const { namespace = '', name } = live.metadata;
   slices.deletes(key, live);
   try {
-    await new FencedWriter(client, epoch).remove(pathOf(namespace, name), live);
+    await writerOf(client, context).remove(pathOf(namespace, name), live);
   } catch (error) {
     slices.forget(key);
     throw asConflict(error);

@@ -6,6 +6,7 @@ import { kubePath } from '../../core/kube/kube-path.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
 import { findCondition, setCondition } from '../../core/reconcile/conditions.ts';
+import { writerOf } from '../fencing/fenced-writer.ts';
 import { memberCondition } from '../names.ts';
 import type { Condition, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
@@ -92,7 +93,7 @@ async function writeCondition(
   key: string,
   outcome: Outcome | undefined,
   isStill: (service: Service) => boolean,
-  { signal }: ReconcileContext,
+  context: ReconcileContext,
 ): Promise<number | undefined> {
   const { member, clock } = term.options;
   const cached = term.services.live(key);
@@ -101,7 +102,7 @@ async function writeCondition(
   const nowMs = clock.monotonic();
   const readyMs = (term.toldMs.get(key) ?? nowMs - pauseMs) + pauseMs;
   if (readyMs > nowMs) return readyMs - nowMs;
-  signal.throwIfAborted();
+  context.signal.throwIfAborted();
   const { namespace = '', name } = cached.metadata;
   try {
     const path = kubePath`/api/v1/namespaces/${namespace}/services/${name}`;
@@ -110,7 +111,7 @@ async function writeCondition(
     const conditions = conditionsWith(fresh.status?.conditions ?? [], outcome, clock.now());
     const changed = { ...fresh, status: { ...fresh.status, conditions } };
     term.toldMs.set(key, nowMs);
-    const written = await member.client.replace<Service>(`${path}/status`, changed);
+    const written = await writerOf(member.client, context).replaceStatus(path, changed);
     term.services.wrote(key, written, fresh);
     return undefined;
   } catch (error) {

@@ -179,6 +179,8 @@ export interface SiteOptions {
 
 /** One process of a site. */
 export class TestSite {
+  /** Its terms are over by its clock, but no signal has told it yet. */
+  isLate = false;
   readonly views: ReadonlyMap<string, TestView>;
   readonly #listeners = new Set<(clusterID: string) => void>();
   readonly #runtime: ReconcileRuntime;
@@ -246,7 +248,8 @@ export class TestSite {
     });
     const controller = memberController(clusterID, [part]);
     const started = this.#runtime.start(controller, {
-      campaign: (_lease, _stopping, lead) => lead({ epoch, signal: end.signal }),
+      campaign: (_lease, _stopping, lead) =>
+        lead({ epoch, signal: end.signal, mayWrite: () => !this.isLate && !end.signal.aborted }),
     });
     this.#terms.set(clusterID, { started, end });
   }

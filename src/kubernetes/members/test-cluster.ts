@@ -135,7 +135,8 @@ export class TestCluster extends KubeVerbs {
     this.isAway = false;
   }
 
-  async request({ method, path, body }: KubeRequest): Promise<KubeResponse> {
+  async request({ method, path, body, beforeSend }: KubeRequest): Promise<KubeResponse> {
+    beforeSend?.();
     this.requests.push(`${method} ${path}`);
     await Promise.resolve();
     const refusal = this.#refusal(path);

@@ -245,7 +245,8 @@ test('the controller runs by itself: on time, on receipts and on requests', asyn
     log: silentLog,
     metrics: new MetricsRegistry(),
     leadership: {
-      campaign: (_lease, stopping, lead) => lead({ epoch: 1, signal: stopping }),
+      campaign: (_lease, stopping, lead) =>
+        lead({ epoch: 1, signal: stopping, mayWrite: () => true }),
     },
   });
   runtime.start(site.controller);

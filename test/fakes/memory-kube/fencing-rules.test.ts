@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { KubeStatusError } from '../../../src/core/kube/kube-errors.ts';
 import { FencedWriter, type Written } from '../../../src/kubernetes/fencing/fenced-writer.ts';
+import { termOf } from '../../../src/kubernetes/fencing/test-term.ts';
 import {
   copyAnnotation,
   deletingAnnotation,
@@ -48,7 +49,7 @@ const isRefused = (work: Promise<unknown>): Promise<boolean> =>
 suite('the fencing rules', () => {
   test('let a leader create, change and delete its copies', async () => {
     const { cluster, site } = setUp();
-    const writer = new FencedWriter(site, 3);
+    const writer = new FencedWriter(site, termOf(3));
     const made = await writer.create(services, copy());
     const changed = await writer.replace(`${services}/shop`, copy({ labels: {} }), made);
     await writer.remove(`${services}/shop`, changed);
@@ -57,7 +58,7 @@ suite('the fencing rules', () => {
 
   test('refuse a leader of an older term, also where it does not look itself', async () => {
     const { site } = setUp();
-    const made = await new FencedWriter(site, 3).create(services, copy());
+    const made = await new FencedWriter(site, termOf(3)).create(services, copy());
     const old = { ...made.metadata.annotations, [epochAnnotation]: '2' };
     const stale = { ...made, metadata: { ...made.metadata, annotations: old } };
     assert.ok(await isRefused(site.replace(`${services}/shop`, stale)));
@@ -69,7 +70,7 @@ suite('the fencing rules', () => {
 
   test('refuse copies that open ports, select pods, or lack their marks', async () => {
     const { site } = setUp();
-    const writer = new FencedWriter(site, 3);
+    const writer = new FencedWriter(site, termOf(3));
     for (const spec of [
       { type: 'NodePort' },
       { externalIPs: ['192.0.2.1'] },
@@ -85,7 +86,9 @@ suite('the fencing rules', () => {
   test('keep sites away from what users made, but for one condition', async () => {
     const { site, user } = setUp();
     const made = await user.create<Written>(services, copy({ labels: {}, annotations: {} }));
-    assert.ok(await isRefused(new FencedWriter(site, 3).replace(`${services}/shop`, copy(), made)));
+    assert.ok(
+      await isRefused(new FencedWriter(site, termOf(3)).replace(`${services}/shop`, copy(), made)),
+    );
     assert.ok(await isRefused(site.delete(`${services}/shop`)));
     const condition = {
       type: memberCondition,
@@ -107,7 +110,7 @@ suite('the fencing rules', () => {
 
   test('let users edit and delete copies, but not write epochs', async () => {
     const { site, user } = setUp();
-    await new FencedWriter(site, 3).create(services, copy());
+    await new FencedWriter(site, termOf(3)).create(services, copy());
     const at = `${services}/shop`;
     assert.ok(
       await isRefused(user.patch(at, { metadata: { annotations: { [epochAnnotation]: '9' } } })),

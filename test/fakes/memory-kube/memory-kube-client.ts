@@ -115,6 +115,7 @@ export class MemoryKubeClient extends KubeVerbs {
   async #exchange<T>(request: KubeRequest, handle: () => T): Promise<T> {
     const { signal, timeoutMs = defaultTimeoutMs } = request;
     signal?.throwIfAborted();
+    request.beforeSend?.();
     const link = this.#link;
     if (link === undefined) {
       await Promise.resolve();
