@@ -73,6 +73,18 @@ describe('other clusters reach a member Service', () => {
     assert.equal(league.b.writes.length, before);
   });
 
+  test('by the nodes in its ranges, and its condition names no other node', async () => {
+    const league = new TestLeague();
+    const ports = [{ name: 'http', port: 80, nodePort: 30_080 }];
+    league.a.put('services', memberService({ type: 'NodePort', ports }));
+    league.a.put('nodes', node('one', '10.1.9.1'));
+    league.a.put('nodes', node('two', '172.16.0.1'));
+    await league.leader();
+    assert.deepEqual(reachedIn(league.b), [[[30_080], ['10.1.9.1']]]);
+    assert.equal(conditionIn(league.a)?.reason, 'AddressesLeftOut');
+    assert.match(conditionIn(league.a)?.message ?? '', /such as those of nodes\./);
+  });
+
   test('by the address of its load balancer, when it has one', async () => {
     const league = new TestLeague();
     const service = memberService({ type: 'LoadBalancer' });
@@ -160,6 +172,16 @@ describe('a load balancer with a name', () => {
     answer = ['192.0.2.3'];
     await league.clock.advance(2 * minute);
     assert.deepEqual(addressesIn(league.b), ['192.0.2.3']);
+  });
+
+  test('has a condition without the answers of name servers', async () => {
+    const league = new TestLeague(1, () => Promise.resolve(['203.0.113.9']));
+    league.a.put('services', withName('lb.example'));
+    await league.leader();
+    const { reason, message = '' } = conditionIn(league.a) ?? {};
+    assert.equal(reason, 'AddressesLeftOut');
+    assert.match(message, /such as those that the host names of its load balancer resolve to\./);
+    assert.ok(!message.includes('203.0.113.9'));
   });
 
   test('keeps its last addresses for ten minutes while the name cannot be resolved', async () => {

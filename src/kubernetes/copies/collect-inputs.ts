@@ -156,7 +156,7 @@ function findings(
   service: MemberService,
   member: SyncedMember,
   { names, key }: CollectOptions,
-): Pick<MemberInput, 'refusedAddress' | 'problem'> {
+): Pick<MemberInput, 'refused' | 'problem'> {
   const usable = usableOf(member);
   const { unreachable } = service;
   const misread: Outcome | undefined =
@@ -172,13 +172,21 @@ function findings(
       .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
       .map((slice) => factsOf(slice, usable).refusedAddress)
       .find((address) => address !== undefined);
-    return { refusedAddress: refused, problem: misread };
+    return { refused, problem: misread };
   }
   const { addresses, failed } = outsideAddresses(service, member, names, key);
+  const outside = addresses.find((address) => !usable.has(address));
   return {
-    refusedAddress: addresses.find((address) => !usable.has(address)),
+    refused: outside === undefined ? undefined : describedAddress(service, outside),
     problem: failed === undefined ? misread : unresolved(failed, addresses.length > 0),
   };
+}
+
+/** Nodes and the answers of name servers are not for every user of a Service. */
+function describedAddress({ exposure }: MemberService, address: string): string {
+  if (exposure.by === 'nodes') return 'those of nodes';
+  if (exposure.by !== 'loadBalancer' || exposure.addresses.includes(address)) return address;
+  return 'those that the host names of its load balancer resolve to';
 }
 
 function unresolved(name: string, hasAddresses: boolean): Outcome {

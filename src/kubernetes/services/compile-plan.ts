@@ -20,8 +20,11 @@ export interface MemberInput {
   readonly settings: Pick<MemberSettings, 'routable' | 'endpointPrefixes'>;
   /** Whether it has a ready endpoint in its own cluster. */
   readonly isReady: boolean;
-  /** One of its addresses that other members do not get, where there is one. */
-  readonly refusedAddress?: string | undefined;
+  /**
+   * Which of its addresses other members do not get, where there are any. Users of the Service read it, so
+   * it names only addresses that they can read in their own objects.
+   */
+  readonly refused?: string | undefined;
   /** Something else that its users should know, where there is nothing worse. */
   readonly problem?: Outcome | undefined;
 }
@@ -148,10 +151,10 @@ function outcomeOf(
     return { status: 'False', reason: 'NoPorts', message: 'It has no ports. Add one.' };
   }
   if (conflicts.length > 0) return { status: 'True', reason: 'PortConflict', message: clash };
-  const { refusedAddress, problem } = input;
+  const { refused, problem } = input;
   if (problem !== undefined) return problem;
-  if (refusedAddress !== undefined) {
-    const message = `Addresses outside the endpointPrefixes of its cluster are left out, such as ${refusedAddress}. Add their range to Federation if they belong to the cluster.`;
+  if (refused !== undefined) {
+    const message = `Addresses outside the endpointPrefixes of its cluster are left out, such as ${refused}. Add their range to Federation if they belong to the cluster.`;
     return { status: 'True', reason: 'AddressesLeftOut', message };
   }
   return { status: 'True', reason: 'Federated', message: 'Other clusters reach it.' };

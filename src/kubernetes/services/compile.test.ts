@@ -127,9 +127,7 @@ describe('the plan of a copy', () => {
   });
 
   test('reports addresses that were left out', () => {
-    assert.deepEqual(reasons([input('a', { refusedAddress: '8.8.8.8' })]), [
-      ['True', 'AddressesLeftOut'],
-    ]);
+    assert.deepEqual(reasons([input('a', { refused: '8.8.8.8' })]), [['True', 'AddressesLeftOut']]);
   });
 
   test('is the same whatever order the members come in', () => {
