@@ -14,7 +14,7 @@ import {
 } from '../services/member-service.ts';
 import { isSource } from '../services/slice-source.ts';
 import { fateOf, isUnreachablePolicy } from '../services/unreachable.ts';
-import type { HostNames } from './host-names.ts';
+import type { FoundAddresses, HostNames } from './host-names.ts';
 import { factsOf, isReadyFor } from './slice-facts.ts';
 import { type SyncedMember, usableOf } from './synced-member.ts';
 
@@ -122,13 +122,17 @@ export function hasHostNames({ exposure }: MemberService): boolean {
   return exposure.by === 'loadBalancer' && exposure.hostnames.length > 0;
 }
 
+export interface OutsideAddresses extends Partial<Pick<FoundAddresses, 'failed' | 'isPending'>> {
+  readonly addresses: readonly string[];
+}
+
 /** The addresses of a member Service that is not reached by its pods. Names are looked up in the background. */
 export function outsideAddresses(
-  { exposure }: MemberService,
+  { exposure, clusterID }: MemberService,
   member: Pick<SyncedMember, 'nodes'>,
   names: HostNames | undefined,
   key: string,
-): { readonly addresses: readonly string[]; readonly failed?: string | undefined } {
+): OutsideAddresses {
   switch (exposure.by) {
     case 'addresses':
       return { addresses: exposure.addresses };
@@ -136,8 +140,9 @@ export function outsideAddresses(
       return { addresses: [...member.nodes.objects()].flatMap(addressesOfNode) };
     case 'loadBalancer': {
       const { addresses, hostnames } = exposure;
-      const found = hostnames.length === 0 ? undefined : names?.addressesOf(hostnames, key);
-      return { addresses: [...addresses, ...(found?.addresses ?? [])], failed: found?.failed };
+      const found =
+        hostnames.length === 0 ? undefined : names?.addressesOf(clusterID, hostnames, key);
+      return { ...found, addresses: [...addresses, ...(found?.addresses ?? [])] };
     }
     default:
       return { addresses: [] };

@@ -1,5 +1,6 @@
 // The addresses of load balancers that have a host name. Lookups run in the background: a name server
-// that does not answer delays no reconcile.
+// that does not answer delays no reconcile. Each cluster has its own share of names and lookups, so that one
+// cluster takes none from another.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { ConcurrencyLimiter } from '../../core/limits/concurrency-limiter.ts';
@@ -21,7 +22,12 @@ const unusedMs = 5 * 60_000;
 /** A load balancer has one name, or a few. */
 const mostNames = 16;
 const mostAddresses = 64;
+/** Of one cluster. */
 const mostEntries = 10_000;
+/** Lookups at once for one cluster. */
+const atOnce = 8;
+/** A lookup without an answer gives its place to the next one. */
+const patienceMs = 1000;
 const label = '[a-zA-Z0-9_][-a-zA-Z0-9_]{0,62}';
 const hostName = new RegExp(`^(?=.{1,253}$)${label}(?:\\.${label})*\\.?$`);
 
@@ -30,96 +36,120 @@ export interface FoundAddresses {
   readonly addresses: readonly string[];
   /** The first name that cannot be resolved now. Its last addresses may still count. */
   readonly failed: string | undefined;
-  /** Whether a name is looked up for the first time. */
+  /**
+   * Whether a name had no answer yet, and was not asked for long either. What the last leader found may
+   * still count.
+   */
   readonly isPending: boolean;
 }
 
 interface Entry {
   addresses: readonly string[];
-  /** Of the last good answer. */
+  hasAnswered: boolean;
+  /** Of the last good answer; before it, of the first question. */
   answeredMs: number;
   askedMs: number;
   usedMs: number;
   isAsking: boolean;
   hasFailed: boolean;
-  isPending: boolean;
   readonly keys: Set<string>;
+}
+
+interface Share {
+  readonly entries: Map<string, Entry>;
+  readonly limiter: ConcurrencyLimiter;
 }
 
 /** Ask again within `refreshMs` to keep the answer current. */
 export class HostNames {
   readonly #options: HostNamesOptions;
-  readonly #entries = new Map<string, Entry>();
-  readonly #limiter: ConcurrencyLimiter;
+  /** By cluster ID. */
+  readonly #shares = new Map<string, Share>();
   #sweptMs: number;
 
   constructor(options: HostNamesOptions) {
     this.#options = options;
-    const { clock } = options;
-    this.#limiter = new ConcurrencyLimiter({
-      clock,
-      atOnce: 8,
-      patienceMs: 1000,
-      mostWaiting: mostEntries,
-    });
-    this.#sweptMs = clock.monotonic();
+    this.#sweptMs = options.clock.monotonic();
   }
 
-  /** What is known now. `key` hears of changes. */
-  addressesOf(names: readonly string[], key: string): FoundAddresses {
+  /** What is known now of the names of this cluster. `key` hears of changes. */
+  addressesOf(clusterID: string, names: readonly string[], key: string): FoundAddresses {
     this.#sweep();
     const addresses = new Set<string>();
     let failed: string | undefined;
     let isPending = false;
     for (const name of names.slice(0, mostNames)) {
-      const entry = hostName.test(name) ? this.#entry(name) : undefined;
+      const entry = hostName.test(name) ? this.#entry(clusterID, name) : undefined;
       entry?.keys.add(key);
       for (const address of entry?.addresses ?? []) addresses.add(address);
       if (entry === undefined || entry.hasFailed) failed ??= name;
-      isPending ||= entry?.isPending ?? false;
+      isPending ||= entry !== undefined && !entry.hasAnswered && !this.#isOld(entry);
     }
     return { addresses: [...addresses].toSorted(), failed, isPending };
   }
 
-  #entry(name: string): Entry | undefined {
+  #isOld({ answeredMs }: Entry): boolean {
+    return this.#options.clock.monotonic() - answeredMs >= keepMs;
+  }
+
+  #shareOf(clusterID: string): Share {
+    let share = this.#shares.get(clusterID);
+    if (share === undefined) {
+      const { clock } = this.#options;
+      const limiter = new ConcurrencyLimiter({
+        clock,
+        atOnce,
+        patienceMs,
+        mostWaiting: mostEntries,
+      });
+      share = { entries: new Map(), limiter };
+      this.#shares.set(clusterID, share);
+    }
+    return share;
+  }
+
+  #entry(clusterID: string, name: string): Entry | undefined {
     const nowMs = this.#options.clock.monotonic();
-    let entry = this.#entries.get(name);
+    const { entries, limiter } = this.#shareOf(clusterID);
+    let entry = entries.get(name);
     if (entry === undefined) {
-      if (this.#entries.size >= mostEntries) return undefined;
+      if (entries.size >= mostEntries) return undefined;
       entry = {
         addresses: [],
+        hasAnswered: false,
         answeredMs: nowMs,
         askedMs: Number.NEGATIVE_INFINITY,
         usedMs: nowMs,
         isAsking: false,
         hasFailed: false,
-        isPending: true,
         keys: new Set(),
       };
-      this.#entries.set(name, entry);
+      entries.set(name, entry);
     }
     entry.usedMs = nowMs;
-    if (!entry.isAsking && nowMs - entry.askedMs >= refreshMs) void this.#ask(name, entry);
+    if (!entry.isAsking && nowMs - entry.askedMs >= refreshMs) void this.#ask(name, entry, limiter);
     return entry;
   }
 
-  async #ask(name: string, entry: Entry): Promise<void> {
+  async #ask(name: string, entry: Entry, limiter: ConcurrencyLimiter): Promise<void> {
     const { clock, lookUp } = this.#options;
     entry.isAsking = true;
     entry.askedMs = clock.monotonic();
-    const before = JSON.stringify([entry.addresses, entry.hasFailed, entry.isPending]);
+    const stateOf = ({ addresses, hasFailed, hasAnswered }: Entry): string =>
+      JSON.stringify([addresses, hasFailed, hasAnswered]);
+    const before = stateOf(entry);
     try {
-      const found = await this.#limiter.run(() => lookUp(name));
+      const found = await limiter.run(() => lookUp(name));
       entry.addresses = [...new Set(found)].toSorted().slice(0, mostAddresses);
       entry.answeredMs = clock.monotonic();
+      entry.hasAnswered = true;
       entry.hasFailed = entry.addresses.length === 0;
     } catch {
       entry.hasFailed = true;
-      if (clock.monotonic() - entry.answeredMs >= keepMs) entry.addresses = [];
+      if (this.#isOld(entry)) entry.addresses = [];
     }
     entry.isAsking = false;
-    entry.isPending = false;
-    if (JSON.stringify([entry.addresses, entry.hasFailed, false]) === before) return;
+    if (stateOf(entry) === before) return;
     const keys = [...entry.keys];
     entry.keys.clear();
     this.#options.changed(keys);
@@ -129,8 +159,11 @@ export class HostNames {
     const nowMs = this.#options.clock.monotonic();
     if (nowMs - this.#sweptMs < refreshMs) return;
     this.#sweptMs = nowMs;
-    for (const [name, { usedMs, isAsking }] of this.#entries) {
-      if (!isAsking && nowMs - usedMs >= unusedMs) this.#entries.delete(name);
+    for (const [clusterID, { entries }] of this.#shares) {
+      for (const [name, { usedMs, isAsking }] of entries) {
+        if (!isAsking && nowMs - usedMs >= unusedMs) entries.delete(name);
+      }
+      if (entries.size === 0) this.#shares.delete(clusterID);
     }
   }
 }
