@@ -79,6 +79,67 @@ describe('a new leader', () => {
   });
 });
 
+describe('a new leader of copies of a load balancer with a name', () => {
+  type LookUp = (name: string) => Promise<readonly string[]>;
+  async function withName() {
+    const dns: { lookUp: LookUp } = { lookUp: () => Promise.resolve(['192.0.2.1']) };
+    const league = new TestLeague(1, (name) => dns.lookUp(name));
+    const ingress = [{ hostname: 'lb.example' }];
+    const status = { loadBalancer: { ingress } };
+    league.a.put('services', memberService({ type: 'LoadBalancer' }, { status }));
+    const site = await league.leader(5);
+    assert.deepEqual(addressesIn(league.b), ['192.0.2.1']);
+    await league.lose(site, 'b');
+    league.b.writes.length = 0;
+    const lead = () => league.site().lead('b', 6);
+    return { league, dns, lead, b: league.b, clock: league.clock };
+  }
+
+  test('keeps their slices until the name has an answer', async () => {
+    const { league, dns, lead, b, clock } = await withName();
+    let answer: (addresses: readonly string[]) => void = () => undefined;
+    dns.lookUp = () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      });
+    lead();
+    await clock.advance(30_000);
+    assert.deepEqual(b.writes, []);
+    answer(['192.0.2.2']);
+    await league.settle();
+    assert.deepEqual(addressesIn(b), ['192.0.2.2']);
+  });
+
+  test('writes nothing where the answer is still the same', async () => {
+    const { league, lead, b } = await withName();
+    lead();
+    await league.settle();
+    assert.deepEqual(b.writes, []);
+  });
+
+  test('keeps their slices for ten minutes where lookups fail', async () => {
+    const { dns, lead, b, clock } = await withName();
+    dns.lookUp = () => Promise.reject(new Error('ENOTFOUND'));
+    lead();
+    await clock.advance(9 * 60_000);
+    assert.deepEqual(b.writes, []);
+    await clock.advance(3 * 60_000);
+    assert.deepEqual(ownSlices(b), []);
+  });
+
+  test('removes addresses that its ranges no longer have, also before an answer', async () => {
+    const { league, dns, b } = await withName();
+    dns.lookUp = () => new Promise(() => undefined);
+    const site = league.site();
+    site.change('a', {
+      settings: { ...site.view('a').settings, endpointPrefixes: ['10.1.0.0/16'] },
+    });
+    site.lead('b', 6);
+    await league.settle();
+    assert.deepEqual(addressesIn(b), []);
+  });
+});
+
 describe('an old leader that does not know it yet', () => {
   test('asks its clock, and sends nothing about what no new leader has written', async () => {
     const { league, site, a, b } = await running();

@@ -96,9 +96,15 @@ function wantedSlices(
     return { slices, hasNames: false };
   }
   const key = slicesKey(federated, place.source);
-  const { addresses } = outsideAddresses(service, member, term.names, key);
-  const { slices } = compileAddressSlices(copy, participant, addresses, usable);
+  const { addresses, isPending } = outsideAddresses(service, member, term.names, key);
+  // At the begin of a term no name has an answer yet. Until then, what the last leader found counts.
+  const found = isPending === true ? addressesIn(term.slices.slicesOf(place)) : [];
+  const { slices } = compileAddressSlices(copy, participant, [...addresses, ...found], usable);
   return { slices, hasNames: hasHostNames(service) };
+}
+
+function addressesIn(slices: readonly EndpointSlice[]): readonly string[] {
+  return slices.flatMap(({ endpoints }) => (endpoints ?? []).flatMap((each) => each.addresses));
 }
 
 /** Events of the slice count as echoes meanwhile. If it stays, it may have another source now, whose key must remove it. */
