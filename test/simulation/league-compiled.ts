@@ -129,7 +129,9 @@ function addressesOf(
   { service: { exposure } }: Participant,
   { nodes }: ClusterView,
 ): readonly string[] {
-  if (exposure.by === 'nodes') return nodes.flatMap(addressesOfNode);
+  if (exposure.by === 'nodes') {
+    return nodes.flatMap((node) => addressesOfNode(node, exposure.families));
+  }
   return exposure.by === 'addresses' || exposure.by === 'loadBalancer' ? exposure.addresses : [];
 }
 

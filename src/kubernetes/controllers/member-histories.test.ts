@@ -377,7 +377,7 @@ function expectedIn(target: TestCluster, { league, sites: [site] }: History) {
               participant,
               'addresses' in exposure
                 ? exposure.addresses
-                : origin.all('nodes').flatMap(addressesOfNode),
+                : origin.all('nodes').flatMap((node) => addressesOfNode(node)),
               usable,
             ).slices;
       slices.push(...compiled.map(shown));

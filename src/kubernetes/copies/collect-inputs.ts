@@ -136,8 +136,11 @@ export function outsideAddresses(
   switch (exposure.by) {
     case 'addresses':
       return { addresses: exposure.addresses };
-    case 'nodes':
-      return { addresses: [...member.nodes.objects()].flatMap(addressesOfNode) };
+    case 'nodes': {
+      const { families } = exposure;
+      const nodes = [...member.nodes.objects()];
+      return { addresses: nodes.flatMap((node) => addressesOfNode(node, families)) };
+    }
     case 'loadBalancer': {
       const { addresses, hostnames } = exposure;
       const found =

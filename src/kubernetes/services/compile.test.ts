@@ -350,7 +350,7 @@ describe('the slices of a copy', () => {
 
   test('are made of addresses too, one for each family', () => {
     const service = memberService('a', days(1), {
-      exposure: { by: 'nodes' },
+      exposure: { by: 'nodes', families: ['IPv4'] },
       ports: [
         { ...httpPort, outside: 30_080 },
         { ...httpPort, name: 'no', port: 81 },

@@ -32,7 +32,10 @@ describe('other clusters reach a Service', () => {
 
   test('of type NodePort by nodes, at its node ports', () => {
     const { exposure, ports } = read({ type: 'NodePort' });
-    assert.deepEqual([exposure, ports[0]?.outside], [{ by: 'nodes' }, 30_080]);
+    const families = ['IPv4', 'IPv6'];
+    assert.deepEqual([exposure, ports[0]?.outside], [{ by: 'nodes', families }, 30_080]);
+    const single = read({ type: 'NodePort', ipFamilies: ['IPv6'] });
+    assert.deepEqual(single.exposure, { by: 'nodes', families: ['IPv6'] });
   });
 
   test('of type LoadBalancer by its ingress, address or name', () => {
@@ -87,7 +90,7 @@ test('a NativeService is reached by the external address of an interface, else b
   assert.deepEqual([ports[0]?.outside, namespace], [5432, 'ns']);
 });
 
-test('a node has one address for each family, the external one first, and none while it is not ready', () => {
+test('a node has one address for each family of the Service, the external one first, and none while it is not ready', () => {
   const node = (ready: 'True' | 'False'): Node => ({
     apiVersion: 'v1',
     kind: 'Node',
@@ -103,6 +106,8 @@ test('a node has one address for each family, the external one first, and none w
     },
   });
   assert.deepEqual(addressesOfNode(node('True')), ['192.0.2.1', 'fd00::1']);
+  assert.deepEqual(addressesOfNode(node('True'), ['IPv4']), ['192.0.2.1']);
+  assert.deepEqual(addressesOfNode(node('True'), ['IPv6']), ['fd00::1']);
   assert.deepEqual(addressesOfNode(node('False')), []);
   assert.deepEqual(
     addressesOfNode({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'n' } }),

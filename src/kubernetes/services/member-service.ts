@@ -1,7 +1,7 @@
 // A member Service in one shape, whatever kind and type it has: how others reach it, and on which ports.
 
 import type { NativeService } from '../../api/kinds/native-service.ts';
-import type { Node, Protocol, Service, ServicePort } from '../objects.ts';
+import type { IPFamily, Node, Protocol, Service, ServicePort } from '../objects.ts';
 import type { FederatedRef } from './federated-name.ts';
 
 /** A port of a member Service. */
@@ -19,7 +19,8 @@ export interface MemberPort {
 export type Exposure =
   | { readonly by: 'pods' }
   | { readonly by: 'addresses'; readonly addresses: readonly string[] }
-  | { readonly by: 'nodes' }
+  /** Their ports are open only in the families of the Service. */
+  | { readonly by: 'nodes'; readonly families: readonly IPFamily[] }
   /** Names must be looked up first. */
   | {
       readonly by: 'loadBalancer';
@@ -41,6 +42,8 @@ export interface MemberService {
   /** The value of the annotation about unreachable clusters; undefined: as the member says. */
   readonly unreachable: string | undefined;
 }
+
+const bothFamilies: readonly IPFamily[] = ['IPv4', 'IPv6'];
 
 /** Identifies a member Service among all clusters. */
 export function keyOfMember(
@@ -119,7 +122,7 @@ function outsidePort(
 
 /** External IPs say how to reach a Service from outside, so they win over every type but that of a load balancer. */
 function exposureOf(spec: Service['spec'], status: Service['status']): Exposure {
-  const { type = 'ClusterIP', externalIPs = [] } = spec;
+  const { type = 'ClusterIP', externalIPs = [], ipFamilies = bothFamilies } = spec;
   if (type === 'ExternalName') return { by: 'nothing', reason: 'ExternalName' };
   if (type === 'LoadBalancer') {
     const ingress = status?.loadBalancer?.ingress ?? [];
@@ -135,15 +138,20 @@ function exposureOf(spec: Service['spec'], status: Service['status']): Exposure 
   }
   if (externalIPs.length > 0) return { by: 'addresses', addresses: externalIPs };
   if (type === 'LoadBalancer') return { by: 'nothing', reason: 'NoLoadBalancer' };
-  return type === 'NodePort' ? { by: 'nodes' } : { by: 'pods' };
+  return type === 'NodePort' ? { by: 'nodes', families: ipFamilies } : { by: 'pods' };
 }
 
 /** The address of a node for other clusters in each family: the external one where there is one. Only ready nodes. */
-export function addressesOfNode({ status }: Node): readonly string[] {
+export function addressesOfNode(
+  { status }: Node,
+  families: readonly IPFamily[] = bothFamilies,
+): readonly string[] {
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
   if (ready !== undefined && ready.status !== 'True') return [];
   const all = status?.addresses ?? [];
-  return [false, true].flatMap((isIPv6) => {
+  return bothFamilies.flatMap((each) => {
+    if (!families.includes(each)) return [];
+    const isIPv6 = each === 'IPv6';
     const family = all.filter(({ address }) => address.includes(':') === isIPv6);
     const best =
       family.find(({ type }) => type === 'ExternalIP') ??
