@@ -2,7 +2,6 @@
 // pair) to this machine. It ends with the process that holds the namespaces.
 
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
-import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { execute, type Ran } from './daemon.ts';
@@ -20,6 +19,11 @@ const unshare = [
 ];
 /** A folder of this machine over which each host mounts its own memory. */
 const privateFolder = '/mnt';
+
+const hasIPv6 = existsSync('/proc/net/if_inet6');
+/** The first 48 bits of the addresses of a host. */
+const network6 = (prefix: string, pid: number): string =>
+  `${prefix}:${(pid >>> 16).toString(16)}:${(pid & 0xffff).toString(16)}`;
 
 /** For node:test's `skip`: why there can be no such host here, or false. */
 export function whyNoHosts(): string | false {
@@ -40,16 +44,21 @@ export class SeparateHost {
   readonly gateway: string;
   /** Of the host. */
   readonly address: string;
+  /** Its IPv6 address. Undefined where the kernel has no IPv6. */
+  readonly address6: string | undefined;
   readonly #holder: ChildProcess;
   readonly #pid: number;
   readonly #cable: string;
 
-  private constructor(name: string, holder: ChildProcess, pid: number, network: string) {
+  private constructor(name: string, holder: ChildProcess, pid: number) {
     this.name = name;
     this.#holder = holder;
     this.#pid = pid;
+    // RFC 2544: a range for tests, which nothing else here uses. Hosts of other tests have other process ids.
+    const network = `198.${18 + ((pid >> 8) & 1)}.${pid & 255}`;
     this.gateway = `${network}.1`;
     this.address = `${network}.2`;
+    if (hasIPv6) this.address6 = `${network6('fd18', pid)}::2`;
     this.#cable = `hansa${pid}`;
   }
 
@@ -65,9 +74,7 @@ export class SeparateHost {
         throw new Error('the namespaces could not be made');
       }),
     ]);
-    // RFC 2544: a range for tests, which nothing else here uses.
-    const network = `198.${randomInt(18, 20)}.${randomInt(256)}`;
-    const host = new SeparateHost(name, holder, childOf(holder.pid as number), network);
+    const host = new SeparateHost(name, holder, childOf(holder.pid as number));
     try {
       host.#plugIn();
     } catch (error) {
@@ -89,6 +96,11 @@ export class SeparateHost {
     there('link', 'set', 'lo', 'up');
     there('link', 'set', 'eth0', 'up');
     there('route', 'add', 'default', 'via', this.gateway);
+    if (this.address6 === undefined) return;
+    const gateway6 = `${network6('fd18', this.#pid)}::1`;
+    here('address', 'add', `${gateway6}/64`, 'dev', this.#cable, 'nodad');
+    there('address', 'add', `${this.address6}/64`, 'dev', 'eth0', 'nodad');
+    there('route', 'add', 'default', 'via', gateway6);
   }
 
   /** A folder that only processes of this host see. */
@@ -119,9 +131,13 @@ export class SeparateHost {
         execFileSync('nsenter', [`--target=${end.#pid}`, '--net', 'ip', ...args]);
       there('address', 'add', `${network}.${index + 1}/24`, 'dev', cable);
       there('link', 'set', cable, 'up');
-      // Packets with its other address come by this cable too.
-      const { address } = ends[1 - index] as SeparateHost;
+      // Packets with its other addresses come by this cable too.
+      const { address, address6 } = ends[1 - index] as SeparateHost;
       there('route', 'add', `${address}/32`, 'via', `${network}.${2 - index}`);
+      if (address6 === undefined) continue;
+      const cable6 = network6('fd19', this.#pid);
+      there('address', 'add', `${cable6}::${index + 1}/64`, 'dev', cable, 'nodad');
+      there('route', 'add', `${address6}/128`, 'via', `${cable6}::${2 - index}`);
     }
   }
 

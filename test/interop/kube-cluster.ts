@@ -18,7 +18,7 @@ export interface KubeClusterOptions {
   readonly etcd: Etcd;
   /** How many nodes KWOK plays: NAME-0, NAME-1, … Default 0: KWOK does not run. */
   readonly nodes?: number;
-  /** Runs kube-proxy for the first node, in a network namespace. Needs root. */
+  /** Runs kube-proxy for the first node, in a network namespace. That node exists also without KWOK. Needs root. */
   readonly hasProxy?: boolean;
   readonly hasDns?: boolean;
   /** Of ClusterIPs. Default 10.0.0.0/24. */
@@ -134,10 +134,11 @@ class ClusterParts {
     ]);
   }
 
-  /** Before the nodes: the first one gets the address of the host. */
+  /** Before the other nodes: kube-proxy waits half a minute for its own one. */
   async startProxy(): Promise<void> {
     this.host = await SeparateHost.start(this.#name);
-    const { gateway, within } = this.host;
+    const { gateway, within, address, address6 } = this.host;
+    await this.#addNode(this.nodeName(0), address6 === undefined ? [address] : [address, address6]);
     const { ca, token, folder, url } = this.#kube;
     this.#door = await openDoor(gateway, Number(new URL(url).port));
     const { port } = this.#door.address() as { port: number };
@@ -174,13 +175,7 @@ class ClusterParts {
     ]);
     const names = Array.from({ length: count }, (_, index) => this.nodeName(index));
     for (const [index, name] of names.entries()) {
-      await this.send('POST', '/api/v1/nodes', {
-        apiVersion: 'v1',
-        kind: 'Node',
-        metadata: { name },
-      });
-      const address = index === 0 ? this.host?.address : undefined;
-      if (address !== undefined) await this.#setAddress(name, address);
+      if (index > 0 || this.host === undefined) await this.#addNode(name, []);
     }
     await until(async () => {
       assertRunning(this.#programs);
@@ -215,9 +210,13 @@ class ClusterParts {
     this.#door?.close();
   }
 
-  async #setAddress(node: string, address: string): Promise<void> {
-    await this.send('PATCH', `/api/v1/nodes/${node}/status`, {
-      status: { addresses: [{ type: 'InternalIP', address }] },
+  async #addNode(name: string, addresses: readonly string[]): Promise<void> {
+    await this.send('POST', '/api/v1/nodes', {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name },
+      // The API server accepts the status of a new node.
+      status: { addresses: addresses.map((address) => ({ type: 'InternalIP', address })) },
     });
   }
 

@@ -23,13 +23,16 @@ export const shop = 'shop';
 const clusterSet = 'hanse';
 const group = 'clusters.hansa.dev/v1alpha1';
 
+/** Of the hosts of clusters (SeparateHost). */
+const hostPrefixes = ['198.18.0.0/15', 'fd18::/16'];
+
 /** Other members reach the pods of north and south, but not those of west. */
 export const memberSettings: Readonly<
   Record<ClusterName, { readonly routable: boolean; readonly endpointPrefixes: readonly string[] }>
 > = {
-  north: { routable: true, endpointPrefixes: ['10.1.0.0/16'] },
-  south: { routable: true, endpointPrefixes: ['10.2.0.0/16'] },
-  west: { routable: false, endpointPrefixes: ['10.3.0.0/16'] },
+  north: { routable: true, endpointPrefixes: ['10.1.0.0/16', 'fd00:1::/32'] },
+  south: { routable: true, endpointPrefixes: ['10.2.0.0/16', 'fd00:2::/32', ...hostPrefixes] },
+  west: { routable: false, endpointPrefixes: ['10.3.0.0/16', 'fd00:3::/32'] },
 };
 
 export const trustDomainOf = (site: SiteName): string => `${site}.example`;

@@ -22,6 +22,7 @@ export interface ServiceObject {
   };
   readonly spec: {
     readonly clusterIP?: string;
+    readonly clusterIPs?: readonly string[];
     readonly selector?: Readonly<Record<string, string>>;
     readonly ports: readonly PortObject[];
   };
@@ -43,11 +44,16 @@ interface PortObject {
 
 export interface SliceObject {
   readonly metadata: ServiceObject['metadata'];
+  readonly addressType: 'IPv4' | 'IPv6';
   readonly ports: readonly { readonly name?: string; readonly port: number }[];
   readonly endpoints:
     | readonly {
         readonly addresses: readonly string[];
-        readonly conditions?: { readonly ready?: boolean };
+        readonly conditions?: {
+          readonly ready?: boolean;
+          readonly serving?: boolean;
+          readonly terminating?: boolean;
+        };
         readonly nodeName?: string;
         readonly targetRef?: object;
         readonly hints?: object;
@@ -93,21 +99,29 @@ export async function publish(
     ...options,
   });
   const [port] = service.spec.ports;
-  await cluster.create(slicesPath(service.metadata.namespace), {
-    ...sliceOf(name, addresses),
-    ports: [{ name: port?.name ?? '', port: targetPort, protocol: 'TCP' }],
-  });
+  for (const addressType of ['IPv4', 'IPv6'] as const) {
+    const own = addresses.filter((each) => each.includes(':') === (addressType === 'IPv6'));
+    if (own.length === 0 && addressType === 'IPv6') continue;
+    await cluster.create(slicesPath(service.metadata.namespace), {
+      ...sliceOf(name, addressType, own),
+      ports: [{ name: port?.name ?? '', port: targetPort, protocol: 'TCP' }],
+    });
+  }
   return service;
 }
 
-const sliceOf = (service: string, addresses: readonly string[]): object => ({
+const sliceOf = (
+  service: string,
+  addressType: SliceObject['addressType'],
+  addresses: readonly string[],
+): object => ({
   apiVersion: 'discovery.k8s.io/v1',
   kind: 'EndpointSlice',
   metadata: {
-    name: `${service}-test`,
+    name: addressType === 'IPv4' ? `${service}-test` : `${service}-test6`,
     labels: { 'kubernetes.io/service-name': service, [managedBy]: 'hansa.test' },
   },
-  addressType: 'IPv4',
+  addressType,
   endpoints: endpointsOf(addresses),
 });
 
@@ -120,7 +134,7 @@ const endpointsOf = (addresses: readonly string[]): readonly object[] =>
     targetRef: { kind: 'Pod', name: `pod-${at}`, namespace: shop },
   }));
 
-/** Of a Service that `publish` created. */
+/** IPv4 addresses, of a Service that `publish` created. */
 export async function setEndpoints(
   cluster: KubeCluster,
   name: string,

@@ -5,13 +5,13 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { after, before, suite, test } from 'node:test';
 import { memberAnnotations } from '../../src/kubernetes/names.ts';
-import { startProgram } from '../e2e/daemon.ts';
-import { childOf, whyNoHosts } from '../e2e/separate-host.ts';
+import { whyNoHosts } from '../e2e/separate-host.ts';
 import { until } from '../e2e/until.ts';
 import { type Etcd, startEtcd } from './etcd.ts';
 import type { KubeCluster } from './kube-cluster.ts';
 import { League, leagueTools } from './league.ts';
 import { hostileTests } from './league-hostile.ts';
+import { reachTests } from './league-reach.ts';
 import { clusterNames, shop, systemNamespace } from './league-members.ts';
 import {
   copyIn,
@@ -49,7 +49,14 @@ suite('federated Services of three clusters', { skip }, () => {
       etcd,
       clusters: {
         north: { nodes: 1, hasProxy: true, hasDns: true },
-        south: { hasProxy: true },
+        south: { hasProxy: true, hasDns: true, serviceRange: '10.0.0.0/24,fd00:10::/112' },
+        west: {
+          hasProxy: true,
+          hasDns: true,
+          serviceRange: 'fd00:10::/112,10.0.0.0/24',
+          // Of the first family of ClusterIPs.
+          flags: ['--advertise-address=fd00::1'],
+        },
       },
     });
     ({ north, south, west } = league.clusters);
@@ -107,7 +114,7 @@ suite('federated Services of three clusters', { skip }, () => {
 
   test('a copy is of type ClusterIP, and its slices name their origin and no node', async () => {
     const service = await findService(west, systemNamespace, 'global-0');
-    assert.match(String(service?.spec.clusterIP), /^10\.0\.0\./);
+    assert.match(String(service?.spec.clusterIPs), /^fd00:10::\w+,10\.0\.0\./);
     assert.equal(service?.spec.selector, undefined);
     const [slice, ...others] = await slicesOf(west, systemNamespace, 'global-0');
     assert.equal(others.length, 0);
@@ -170,13 +177,15 @@ suite('federated Services of three clusters', { skip }, () => {
     }
     const { spec } = await createService(west, 'ports', {
       annotations: global('ports'),
-      spec: { type: 'NodePort' },
+      // By default it has the first family of west, and kube-proxy opens its port only in that one.
+      spec: { type: 'NodePort', ipFamilies: ['IPv4'] },
     });
     const nodePort = spec.ports[0]?.nodePort ?? 0;
     const nodes = [`10.3.3.1:${nodePort}`, `10.3.3.200:${nodePort}`];
     await untilCopies([north, south], 'ports', nodes);
     await remove(west, '/api/v1/nodes/node-0');
     await untilCopies([north, south], 'ports', nodes.slice(1));
+    await remove(west, '/api/v1/nodes/node-1');
   });
 
   test('a load balancer is an endpoint by its IP or the addresses of its name', async () => {
@@ -324,39 +333,6 @@ suite('federated Services of three clusters', { skip }, () => {
     }
   });
 
-  test('TCP passes a federated ClusterIP from one cluster into another, and CoreDNS knows it', async () => {
-    const { host, resolver } = north;
-    const backend = south.host;
-    assert.ok(host !== undefined && resolver !== undefined && backend !== undefined);
-    host.connect(backend, '10.2.250');
-    const [enter = '', ...words] = backend.within;
-    const serve = `require('node:net').createServer((socket) => socket.on('error', () => {}).end('hello from south')).listen(8080, '10.2.250.2', () => console.log('next: connect'))`;
-    const server = startProgram(enter, [...words, process.execPath, '-e', serve]);
-    try {
-      await server.greeted;
-      await publish(south, 'echo', ['10.2.250.2']);
-      await untilCopies([north], 'echo', ['10.2.250.2:8080']);
-      const name = `echo.${systemNamespace}.svc.cluster.local`;
-      let addresses: readonly string[] = [];
-      await until(async () => {
-        addresses = await resolver.resolve4(name).catch(() => []);
-        return addresses.length === 1;
-      }, `CoreDNS resolves ${name}`);
-      const copy = await findService(north, systemNamespace, 'echo');
-      assert.deepEqual(addresses, [copy?.spec.clusterIP]);
-      const ask = `require('node:net').connect({ port: 80, host: '${addresses[0]}', timeout: 1000 }).on('timeout', () => process.exit(1)).on('error', () => process.exit(1)).pipe(process.stdout)`;
-      let stdout = '';
-      await until(async () => {
-        ({ stdout } = await host.run(process.execPath, ['-e', ask]));
-        return stdout !== '';
-      }, 'an answer through the federated ClusterIP');
-      assert.equal(stdout, 'hello from south');
-    } finally {
-      // nsenter ends with it.
-      process.kill(childOf(server.pid), 'SIGKILL');
-      await server.ended;
-    }
-  });
-
+  reachTests(() => league);
   hostileTests(() => league);
 });
