@@ -1,5 +1,6 @@
 // The configuration that the SPIRE operator compiles, judged by `spire-server validate`, and the rules of
-// SpireServer, judged by a real kube-apiserver: it refuses what the controller refuses, with the same words.
+// SpireServer, judged by a real kube-apiserver: it refuses what the controller refuses, with the same words, and
+// stores the compiled objects as they are wanted.
 
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -8,12 +9,16 @@ import { after, before, suite, test } from 'node:test';
 import { crdOf } from '../../src/api/documents/crd.ts';
 import { spireServerKind } from '../../src/api/kinds/spire-server.ts';
 import { compileServerConf, spirePaths } from '../../src/kubernetes/spire/compile-server-conf.ts';
+import { compileObjects } from '../../src/kubernetes/spire/compile-objects.ts';
+import { differences } from '../../src/kubernetes/spire/differences.ts';
 import { readSpireServer } from '../../src/kubernetes/spire/read-spire-server.ts';
 import {
   federations,
   many,
   namespace,
   refusedFederations,
+  serverFacts,
+  specOf,
   spireServer,
 } from '../../src/kubernetes/spire/test-spire-servers.ts';
 import { execute, temporaryFolder } from '../e2e/daemon.ts';
@@ -94,6 +99,7 @@ suite('an API server with the CRD of SpireServer', { skip: withoutKube }, () => 
   before(async () => {
     kube = await startKubeApiserver([crdOf(spireServerKind())]);
     kubectl = await Kubectl.with(kube.kubeconfig);
+    await kubectl.ok(['create', 'namespace', namespace]);
   });
   after(async () => {
     await kubectl?.close();
@@ -125,6 +131,28 @@ suite('an API server with the CRD of SpireServer', { skip: withoutKube }, () => 
         if (!problem.includes('some validation rules were not checked')) {
           assert.ok(stderr.includes(field), `${field} in ${stderr}`);
         }
+      }
+    });
+  }
+
+  for (const [name, federation] of Object.entries(federations)) {
+    test(`stores all objects with ${name} as they are wanted`, async () => {
+      const exposure = { host: 'federation.a.example' };
+      const spec = specOf({
+        ...federation,
+        exposure,
+        networkPolicy: { fromCIDRs: ['10.0.0.0/8'] },
+      });
+      const facts = { ...serverFacts(new Set(['Ingress'] as const)), sidecarImage: 'hansa:1' };
+      const { wanted } = compileObjects(spec, facts);
+      const list = { apiVersion: 'v1', kind: 'List', items: wanted };
+      const flags = ['apply', '--server-side', '--force-conflicts', '-o', 'json', '-f', '-'];
+      const stored = JSON.parse(await kubectl.ok(flags, { input: JSON.stringify(list) })) as {
+        readonly items: readonly unknown[];
+      };
+      assert.equal(stored.items.length, wanted.length);
+      for (const [at, live] of stored.items.entries()) {
+        assert.deepEqual(differences(wanted[at], live), [], wanted[at]?.kind);
       }
     });
   }

@@ -2,14 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { compileServerConf } from './compile-server-conf.ts';
-import { readSpireServer, type SpireServerSpec } from './read-spire-server.ts';
-import { federations, namespace, peerDomain, spireServer } from './test-spire-servers.ts';
-
-function specOf(federation?: Readonly<Record<string, unknown>>, spec = {}): SpireServerSpec {
-  const read = readSpireServer(spireServer(federation, spec));
-  if (read.spec === undefined) throw new Error(read.problems.join());
-  return read.spec;
-}
+import type { SpireServerSpec } from './read-spire-server.ts';
+import { federations, namespace, peerDomain, specOf } from './test-spire-servers.ts';
 
 const confOf = (spec: SpireServerSpec): { server: Record<string, unknown> } =>
   JSON.parse(compileServerConf(spec, namespace).text) as { server: Record<string, unknown> };

@@ -9,6 +9,7 @@ import type { SpireServerSpec } from './read-spire-server.ts';
 /** Paths in the container of the SPIRE server. */
 export const spirePaths = {
   data: '/run/spire/data',
+  socketFolder: '/run/spire/private',
   socket: '/run/spire/private/api.sock',
   certificates: '/run/spire/federation-certs',
 } as const;

@@ -1,5 +1,9 @@
 // SpireServers for tests.
 
+import type { ExposureType } from './compile-exposure.ts';
+import type { ServerFacts } from './compile-objects.ts';
+import { readSpireServer, type SpireServerSpec } from './read-spire-server.ts';
+
 type Fields = Readonly<Record<string, unknown>>;
 
 export const namespace = 'spire';
@@ -30,6 +34,20 @@ export function spireServer(federation?: Fields, spec: Fields = {}): Fields {
       ...(federation !== undefined && { federation }),
     },
   };
+}
+
+export const serverFacts = (served: ReadonlySet<ExposureType>): ServerFacts => ({
+  namespace,
+  uid: '11111111-2222-3333-4444-555555555555',
+  served,
+  image: 'spire-server:1',
+  sidecarImage: undefined,
+});
+
+export function specOf(federation?: Fields, spec: Fields = {}): SpireServerSpec {
+  const read = readSpireServer(spireServer(federation, spec));
+  if (read.spec === undefined) throw new Error(read.problems.join());
+  return read.spec;
 }
 
 /** With every profile, and with nothing but what is required. */

@@ -1,0 +1,21 @@
+// Names and labels of the objects of a SPIRE server in its cluster.
+
+import { ownLabels } from '../../core/kube/manifests/manifest.ts';
+
+/** The StatefulSet, the ConfigMap with server.conf, the ServiceAccount, the roles, and the Service for agents. */
+export const serverName = 'spire-server';
+/** The Service of the bundle endpoint, and what exposes it. */
+export const federationServiceName = 'spire-server-federation';
+/** The port of that Service, by name. */
+export const federationPortName = 'federation';
+
+/** Selects the Pods of the server. It never changes: a StatefulSet refuses another selector. */
+export const selectorLabels = {
+  'app.kubernetes.io/name': 'spire-server',
+  'app.kubernetes.io/instance': 'hansa',
+} as const;
+
+export const serverLabels = { ...ownLabels, ...selectorLabels } as const;
+
+/** On the Pods: the hash of server.conf. Another one restarts them. */
+export const confHashAnnotation = 'spire.hansa.dev/config-hash';
