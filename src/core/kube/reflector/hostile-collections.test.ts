@@ -94,6 +94,55 @@ suite('a reflector of a hostile API server', () => {
     assert.deepEqual(cached(reflector), stored(server));
   });
 
+  test('is not read all the time where lists and events are good and each watch breaks', async () => {
+    for (const text of ['<html>\n', '']) {
+      const server = new ModelServer();
+      server.put('a');
+      const { clock, reflector } = reflect(server, { usesInitialEvents: false });
+      for (let second = 0; second < 600; second++) {
+        server.put('a');
+        await clock.advance(500);
+        if (text === '') server.endWatches();
+        else server.sendText(text);
+        await clock.advance(500);
+      }
+      const { relists } = reflector.status();
+      assert.ok(relists <= (text === '' ? 0 : 40), `${relists} lists in ten minutes`);
+      assert.ok(server.requests.length < 800, `${server.requests.length} requests`);
+      await clock.advance(60_000);
+      assert.deepEqual(cached(reflector), stored(server));
+    }
+  });
+
+  test('is not read all the time where each list takes long and is malformed', async () => {
+    const server = new ModelServer();
+    const { clock } = reflect(server, { usesInitialEvents: false });
+    let asked = 0;
+    server.request = async () => {
+      asked++;
+      await new Promise<void>((resolve) => clock.timer(15_000, resolve));
+      return { status: 200, headers: {}, body: Buffer.from('<html>') };
+    };
+    await clock.advance(600_000);
+    // Of ten minutes, the server is asked for less than half.
+    assert.ok(asked < 20 && asked > 3, `${asked} lists`);
+  });
+
+  test('is read again when it becomes good, whatever it did before', async () => {
+    const bad = ['garbage', '500', '410', 'reset', 'hang', '429'] as const;
+    for (const fault of bad) {
+      const server = new ModelServer();
+      server.put('a');
+      const { clock, reflector } = reflect(server);
+      for (let count = 0; count < 200; count++) server.faults.push(fault);
+      await clock.advance(3_600_000);
+      server.faults.length = 0;
+      server.put('b');
+      await clock.advance(120_000);
+      assert.deepEqual(cached(reflector), stored(server), fault);
+    }
+  });
+
   test('ends a watch whose event does not end, and one that sends no whole event in time', async () => {
     const server = new ModelServer();
     server.put('a');

@@ -7,7 +7,7 @@ import { compareVersions, isResourceVersion } from './resource-version.ts';
 
 const end = (reason: FailureReason, extra: object = {}) => ({
   reason,
-  lastedMs: 0,
+  followedMs: 0,
   retryAfterMs: 0,
   unit: 0,
   ...extra,
@@ -162,7 +162,7 @@ suite('the plan of a reflector', () => {
     assert.ok(plan.ended(end('throttled', { retryAfterMs: 90_000 })) >= 90_000);
   });
 
-  test('forgets failures when a new event comes, but not when a list succeeds', () => {
+  test('forgets failures after a steady watch, but not when a list succeeds or an event comes', () => {
     const plan = new ReflectorPlan(false);
     for (let count = 0; count < 5; count++) {
       plan.begin();
@@ -172,17 +172,48 @@ suite('the plan of a reflector', () => {
     plan.listed('5');
     plan.begin();
     plan.received('5');
-    assert.equal(plan.failures, 5);
     plan.received('6');
-    assert.equal(plan.failures, 0);
+    assert.equal(plan.failures, 5);
+    plan.ended(end('malformed', { followedMs: 10_000 }));
+    assert.equal(plan.failures, 1);
   });
+
+  test('resumes a watch that brought news within two seconds, however often it breaks', () => {
+    const plan = watching('5');
+    for (let version = 6; version < 60; version++) {
+      plan.received(String(version));
+      const delayMs = plan.ended(end('unreachable', { unit: 0.999 }));
+      assert.ok(delayMs <= 2000, String(delayMs));
+      if (version > 20) assert.ok(delayMs > 1000, String(delayMs));
+      plan.begin();
+      plan.checked(String(version));
+      plan.begin();
+    }
+  });
+
+  for (const usesInitialEvents of [true, false]) {
+    test(`lists less and less often where each list succeeds, an event comes and the watch breaks (${usesInitialEvents})`, () => {
+      const plan = new ReflectorPlan(usesInitialEvents);
+      let delayMs = 0;
+      for (let version = 2; version < 40; version += 2) {
+        plan.begin();
+        plan.listed(String(version));
+        if (!usesInitialEvents) plan.begin();
+        plan.received(String(version + 1));
+        const next = plan.ended(end('malformed'));
+        assert.ok(next >= delayMs, `${next} after ${delayMs}`);
+        delayMs = next;
+      }
+      assert.equal(delayMs, longestDelayMs / 2);
+    });
+  }
 
   test('goes on at once after a watch that lasted', () => {
     const plan = watching('5');
-    assert.equal(plan.ended(end('ended', { lastedMs: 300_000 })), 0);
+    assert.equal(plan.ended(end('ended', { followedMs: 300_000 })), 0);
     assert.equal(plan.failures, 0);
     const hurried = watching('5');
-    assert.ok(hurried.ended(end('ended', { lastedMs: 5 })) > 0);
+    assert.ok(hurried.ended(end('ended', { followedMs: 5 })) > 0);
   });
 
   test('waits minutes before it reads too many objects again', () => {

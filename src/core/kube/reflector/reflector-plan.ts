@@ -23,7 +23,8 @@ export type Step =
 /** How a step ended. */
 export interface StepEnd {
   readonly reason: FailureReason;
-  readonly lastedMs: number;
+  /** How long a watch was open while the cache held the whole collection; 0 for all other steps. */
+  readonly followedMs: number;
   readonly retryAfterMs: number;
   /** Uniform in [0, 1), for the jitter. */
   readonly unit: number;
@@ -33,8 +34,10 @@ export const firstDelayMs = 200;
 export const longestDelayMs = 30_000;
 /** Another attempt to read too many objects is as expensive as the first. */
 const overLimitDelayMs = 5 * 60_000;
-/** A watch that lasted this long was no failure, however it ended. */
+/** A watch that was followed for this long was no failure, however it ended. */
 const steadyMs = 10_000;
+/** A watch that brought news and broke is resumed after at most 1.6 s, which is the delay after this many failures. */
+const mostFailuresWithNews = 4;
 /** Objects in a page, as in client-go. */
 const firstPageSize = 500;
 const largestPageSize = 8000;
@@ -64,7 +67,11 @@ export class ReflectorPlan {
   #usesInitialEvents: boolean;
   #pageSize = firstPageSize;
   #failures = 0;
+  /** Complete lists since the last steady watch. Each costs the server and this site more than a watch. */
+  #lists = 0;
   #step: Step | undefined;
+  /** Whether the current step brought a newer version after the list. */
+  #hasNews = false;
   /** Whether the current list or watch-list is complete. */
   #isListed = false;
 
@@ -77,13 +84,14 @@ export class ReflectorPlan {
     return this.#version;
   }
 
-  /** Failed steps in a row, without a new event in between. */
+  /** Failed steps since the last steady watch. Those with news count less. */
   get failures(): number {
     return this.#failures;
   }
 
   begin(): Step {
     this.#isListed = false;
+    this.#hasNews = false;
     this.#step = this.#planned();
     return this.#step;
   }
@@ -107,6 +115,7 @@ export class ReflectorPlan {
   /** The cache holds all objects of this version. */
   listed(version: string): void {
     this.#version = version;
+    this.#lists++;
     this.#isListed = true;
     this.#needsConsistentRead = false;
     this.#next = 'watch';
@@ -132,24 +141,34 @@ export class ReflectorPlan {
     }
     if (order === 0) return;
     this.#version = version;
-    this.#failures = 0;
+    this.#hasNews = true;
   }
 
-  /** A step failed or a watch ended. Returns the delay before the next step. */
-  ended({ reason, lastedMs, retryAfterMs, unit }: StepEnd): number {
+  /**
+   * A step failed or a watch ended. Returns the delay before the next step. Only a steady watch resets it: a
+   * server that lists, sends one event and breaks the watch, again and again, must not be asked without a pause.
+   */
+  ended({ reason, followedMs, retryAfterMs, unit }: StepEnd): number {
     const step = this.#step;
     const isFirst = step?.type === 'list' || step?.type === 'watch-list';
     if (isFirst && !this.#isListed) this.#notListed(step, reason);
     else this.#next = temporary.has(reason) ? 'check' : 'list';
     if (reason === 'behind') this.#needsConsistentRead = true;
-    const isSteady = lastedMs >= steadyMs;
-    if (isSteady) this.#failures = 0;
+    const isSteady = followedMs >= steadyMs;
+    if (isSteady) {
+      this.#failures = 0;
+      this.#lists = 0;
+    }
     if (isSteady && (reason === 'ended' || reason === 'silent')) return 0;
     this.#failures++;
+    if (this.#hasNews && this.#next === 'check') {
+      this.#failures = Math.min(this.#failures, mostFailuresWithNews);
+    }
+    const count = this.#next === 'list' ? Math.max(this.#failures, this.#lists) : this.#failures;
     const longest =
       reason === 'over-limit'
         ? overLimitDelayMs
-        : Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(this.#failures - 1, 20));
+        : Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(count - 1, 20));
     // From half of it to the whole, so that reflectors that failed together do not retry together.
     return Math.max(longest * (0.5 + unit / 2), retryAfterMs * (1 + unit / 10));
   }

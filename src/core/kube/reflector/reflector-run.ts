@@ -60,6 +60,8 @@ export class ReflectorRun<T extends KubeObject> {
   readonly #plan: ReflectorPlan;
   /** Set while it waits because the server could not be reached. */
   #wake: (() => void) | undefined;
+  /** Monotonic: since when the watch of this step keeps the cache current. */
+  #followsSinceMs: number | undefined;
 
   constructor(options: RunOptions<T>) {
     this.#options = options;
@@ -77,15 +79,16 @@ export class ReflectorRun<T extends KubeObject> {
     while (!signal.aborted) {
       const step = this.#plan.begin();
       observer.stepBegins(step);
-      const startedMs = clock.monotonic();
+      this.#followsSinceMs = undefined;
       try {
         await this.#perform(step, signal);
       } catch (error) {
         if (signal.aborted) return;
         const failure = failureOf(error);
+        const nowMs = clock.monotonic();
         const delayMs = this.#plan.ended({
           ...failure,
-          lastedMs: clock.monotonic() - startedMs,
+          followedMs: nowMs - (this.#followsSinceMs ?? nowMs),
           unit: random.unit(),
         });
         observer.failed(failure, delayMs, this.#plan.failures);
@@ -151,7 +154,10 @@ export class ReflectorRun<T extends KubeObject> {
     guard();
     try {
       const stream = await openWatch(collection, step, random.unit(), signal);
-      if (reading.pending === undefined) this.#options.observer.watchBegins();
+      if (reading.pending === undefined) {
+        this.#followsSinceMs = clock.monotonic();
+        this.#options.observer.watchBegins();
+      }
       try {
         const lines = new JsonLines(maxPageBytes);
         for await (const chunk of stream.body) {
@@ -223,6 +229,7 @@ export class ReflectorRun<T extends KubeObject> {
     const entries = new Map<string, CacheEntry<T>>();
     for (const [key, { entry }] of pending) if (entry !== undefined) entries.set(key, entry);
     this.#replace(entries, event.version);
+    this.#followsSinceMs = this.#options.clock.monotonic();
     reading.pending = undefined;
   }
 
