@@ -55,6 +55,20 @@ export interface Service extends KubeObject {
     readonly selector?: Readonly<Record<string, string>>;
     readonly ipFamilies?: readonly IPFamily[];
     readonly ipFamilyPolicy?: string;
+    readonly clusterIPs?: readonly string[];
+    /** Copies have the defaults of these (services/copy-spec.ts). A cached copy has them only where they differ. */
+    readonly sessionAffinity?: unknown;
+    readonly sessionAffinityConfig?: unknown;
+    readonly internalTrafficPolicy?: unknown;
+    readonly externalTrafficPolicy?: unknown;
+    readonly trafficDistribution?: unknown;
+    readonly publishNotReadyAddresses?: unknown;
+    readonly externalName?: unknown;
+    readonly healthCheckNodePort?: unknown;
+    readonly allocateLoadBalancerNodePorts?: unknown;
+    readonly loadBalancerIP?: unknown;
+    readonly loadBalancerClass?: unknown;
+    readonly loadBalancerSourceRanges?: unknown;
   };
   readonly status?: {
     readonly loadBalancer?: {

@@ -22,6 +22,7 @@ import {
   publish,
   reasonOf,
   servicePath,
+  type ServiceObject,
   setEndpoints,
   slicesOf,
   slicesPath,
@@ -299,6 +300,48 @@ suite('federated Services of three clusters', { skip }, () => {
       return found !== undefined && found.metadata.uid !== uid;
     });
     await untilCopies(all, 'repaired', endpoints);
+  });
+
+  test('each field of a copy that a user changes is set back, and a right copy is not written', async () => {
+    await publish(north, 'fields', ['10.1.15.1']);
+    await untilCopies([west], 'fields', ['10.1.15.1:8080']);
+    const path = servicePath(systemNamespace, 'fields');
+    const found = async () => (await findService(west, systemNamespace, 'fields')) as ServiceObject;
+    const { spec, metadata } = await found();
+    const text = JSON.stringify(spec);
+    await setEndpoints(north, 'fields', ['10.1.15.2']);
+    await untilCopies([west], 'fields', ['10.1.15.2:8080']);
+    assert.equal((await found()).metadata.resourceVersion, metadata.resourceVersion);
+    const port = { port: 80, protocol: 'TCP' };
+    for (const change of [
+      { sessionAffinity: 'ClientIP' },
+      { internalTrafficPolicy: 'Local' },
+      { publishNotReadyAddresses: true },
+      { trafficDistribution: 'PreferClose' },
+      { ipFamilyPolicy: 'SingleStack' },
+      { externalIPs: ['192.0.2.1'], externalTrafficPolicy: 'Local' },
+      { ports: [{ ...port, targetPort: 99 }] },
+      { ports: [{ ...port, appProtocol: 'http' }] },
+      { type: 'NodePort' },
+      { type: 'LoadBalancer', loadBalancerClass: 'hansa.test/none' },
+    ]) {
+      await west.send('PATCH', path, { spec: change });
+      let seen = '';
+      await until(
+        async () => (seen = JSON.stringify((await found()).spec)) === text,
+        () => `${JSON.stringify(change)} is set back in ${seen}`,
+      );
+    }
+    const none = {
+      type: 'ExternalName',
+      externalName: 'x.example',
+      clusterIP: '',
+      clusterIPs: null,
+    };
+    await west.send('PATCH', path, { spec: none });
+    await until(async () => /^\d/.test((await found()).spec.clusterIP ?? ''));
+    const others = (fields: object) => ({ ...fields, clusterIP: '', clusterIPs: [] });
+    assert.deepEqual(others((await found()).spec), others(spec));
   });
 
   test("a user's Service with the name of a copy is never adopted", async () => {

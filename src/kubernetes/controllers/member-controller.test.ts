@@ -166,6 +166,16 @@ describe('the member controller', () => {
           ...copy,
           metadata: { ...copy.metadata, labels: { mine: 'yes' } },
         })),
+      () =>
+        b.edit('services', copyKey, (copy) => ({
+          ...copy,
+          spec: { ...copy.spec, sessionAffinity: 'ClientIP', internalTrafficPolicy: 'Local' },
+        })),
+      () =>
+        b.edit('services', copyKey, (copy) => ({
+          ...copy,
+          spec: { ...copy.spec, clusterIP: 'None' },
+        })),
       () => b.edit('slices', sliceKey, (one) => ({ ...one, endpoints: [] })),
       () =>
         b.edit('slices', sliceKey, (one) => {
@@ -188,6 +198,10 @@ describe('the member controller', () => {
         { name: 'http', port: 80, protocol: 'TCP' },
       ]);
       const copy = b.find('services', copyKey);
+      assert.deepEqual(
+        [copy?.spec.sessionAffinity, copy?.spec.internalTrafficPolicy, copy?.spec.clusterIP],
+        [undefined, undefined, undefined],
+      );
       const [own] = ownSlices(b);
       assert.ok(own?.metadata.labels?.[managedByLabel]);
       assert.equal(own?.metadata.ownerReferences?.[0]?.uid, copy?.metadata.uid);

@@ -10,6 +10,7 @@ import {
   hasSelector,
   isCopy,
   isDisposable,
+  isHeadless,
   isSameCopy,
   repairedCopy,
 } from '../services/compile-copy.ts';
@@ -107,6 +108,7 @@ function problemOf(live: Service | undefined): CopyProblem | undefined {
 const copies: OwnedServices = {
   isTaken: (live) => problemOf(live) !== undefined,
   isDisposable,
+  isBeyondRepair: isHeadless,
   isSame: isSameCopy,
   repaired: repairedCopy,
 };

@@ -135,6 +135,24 @@ test('names that an API server would refuse in a copy are left out, with their p
   ]);
 });
 
+test('a cached copy has the fields that somebody changed, and a member Service has none of them', () => {
+  const spec = {
+    sessionAffinity: 'ClientIP',
+    sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
+    internalTrafficPolicy: 'Cluster',
+    trafficDistribution: 'x'.repeat(100_000),
+  };
+  const annotations = { [copyAnnotation]: 'web', [epochAnnotation]: '3' };
+  const { spec: copied } = service({ metadata: { ...metadata, annotations }, spec });
+  const names = ['sessionAffinity', 'sessionAffinityConfig', 'trafficDistribution'] as const;
+  for (const name of names) assert.equal(copied[name], 'changed');
+  assert.ok(!('internalTrafficPolicy' in copied));
+  assert.deepEqual(
+    names.filter((name) => name in service({ spec }).spec),
+    [],
+  );
+});
+
 test('a Service that hides its age counts as the youngest', () => {
   for (const creationTimestamp of [undefined, '', '0', 7, 'x'.repeat(40)]) {
     const read = service({ metadata: { ...metadata, creationTimestamp }, spec: {} });

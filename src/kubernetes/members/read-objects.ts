@@ -5,6 +5,7 @@ import type { NativeService } from '../../api/kinds/native-service.ts';
 import type { KubeObject } from '../../core/kube/kube-client.ts';
 import { memberCondition } from '../names.ts';
 import { isCopy } from '../services/compile-copy.ts';
+import { changedFields } from '../services/copy-spec.ts';
 import { federatedRefOf } from '../services/federated-name.ts';
 import type {
   Condition,
@@ -59,12 +60,15 @@ export function readService(object: Service): Service {
   const metadata = metaIn(wholeMeta);
   const head = { apiVersion: 'v1', kind: 'Service', metadata } as const;
   // The scope of the namespace does not matter here.
-  const isUsed = isCopy({ metadata }) || federatedRefOf(metadata, '') !== undefined;
+  const isOurs = isCopy({ metadata });
+  const isUsed = isOurs || federatedRefOf(metadata, '') !== undefined;
   if (!isUsed) return { ...head, spec: {}, ...leftCondition(status) };
   const from = recordIn(spec);
   return compact<Service>({
     ...head,
     spec: compact<Service['spec']>({
+      // Of a copy, that they differ is enough to repair it.
+      ...(isOurs && Object.fromEntries(changedFields(from).map((name) => [name, 'changed']))),
       type: oneOf(from['type'], ['ClusterIP', 'NodePort', 'LoadBalancer', 'ExternalName']),
       clusterIP: textIn(from['clusterIP']),
       externalIPs: itemsIn(from['externalIPs'], most.addresses, textIn),

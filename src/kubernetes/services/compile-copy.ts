@@ -10,6 +10,7 @@ import {
 } from '../names.ts';
 import type { Service } from '../objects.ts';
 import type { Plan } from './compile-plan.ts';
+import { changedFields } from './copy-spec.ts';
 
 /** Undefined where the target gets no copy. */
 export function compileCopy({ ref, ports }: Plan): Service | undefined {
@@ -64,27 +65,39 @@ export function isDisposable(service: Pick<Service, 'metadata' | 'spec'>): boole
 
 /** Whether the copy in the cluster is as it should be, apart from its epoch and what the API server adds. */
 export function isSameCopy(wanted: Service, live: Service): boolean {
+  // The server sets targetPort, which means nothing without a selector.
   const portsOf = ({ spec }: Service) =>
-    (spec.ports ?? []).map(({ name, port, protocol = 'TCP', appProtocol }) => ({
-      ...(name !== undefined && { name }),
-      port,
-      protocol,
-      ...(appProtocol !== undefined && { appProtocol }),
-    }));
+    (spec.ports ?? []).map(
+      ({ name, port, protocol = 'TCP', appProtocol, targetPort = port, nodePort }) => ({
+        ...(name !== undefined && { name }),
+        port,
+        protocol,
+        ...(appProtocol !== undefined && { appProtocol }),
+        targetPort,
+        ...(nodePort !== undefined && { nodePort }),
+      }),
+    );
   return (
     live.metadata.annotations?.[deletingAnnotation] === undefined &&
-    (live.spec.type ?? 'ClusterIP') === 'ClusterIP' &&
-    (live.spec.externalIPs ?? []).length === 0 &&
     live.metadata.labels?.[managedByLabel] === manager &&
     live.metadata.annotations?.[copyAnnotation] === wanted.metadata.annotations?.[copyAnnotation] &&
+    (live.spec.type ?? 'ClusterIP') === wanted.spec.type &&
+    live.spec.ipFamilyPolicy === wanted.spec.ipFamilyPolicy &&
+    !isHeadless(live) &&
+    changedFields(live.spec).length === 0 &&
     jsonEquals(portsOf(live), portsOf(wanted))
   );
+}
+
+/** No update gives a headless Service an address: it must be created again. */
+export function isHeadless({ spec }: Pick<Service, 'spec'>): boolean {
+  return spec.clusterIP === 'None';
 }
 
 /** The live copy as it should be. Labels and annotations of users stay, for example those for ExternalDNS. */
 export function repairedCopy(wanted: Service, live: Service): Service {
   const { [deletingAnnotation]: _, ...annotations } = live.metadata.annotations ?? {};
-  const { externalIPs: __, ...spec } = live.spec;
+  const { clusterIP, clusterIPs, ipFamilies } = live.spec;
   return {
     ...wanted,
     metadata: {
@@ -92,8 +105,13 @@ export function repairedCopy(wanted: Service, live: Service): Service {
       labels: { ...live.metadata.labels, ...wanted.metadata.labels },
       annotations: { ...annotations, ...wanted.metadata.annotations },
     },
-    // Its addresses stay too. The API server drops what only the old type may have.
-    spec: { ...spec, ...wanted.spec },
+    // What the server allocated stays. It sets its defaults for all fields that are left out.
+    spec: {
+      ...wanted.spec,
+      ...(clusterIP !== undefined && { clusterIP }),
+      ...(clusterIPs !== undefined && { clusterIPs }),
+      ...(ipFamilies !== undefined && { ipFamilies }),
+    },
   };
 }
 

@@ -15,6 +15,7 @@ import {
   hasSelector,
   isCopy,
   isDisposable,
+  isHeadless,
   isSameCopy,
   repairedCopy,
 } from './compile-copy.ts';
@@ -204,16 +205,73 @@ describe('the copy', () => {
     });
   });
 
-  test('is repaired where somebody changed it', () => {
-    const { metadata, spec } = copy;
+  /** As an API server with defaults stores it. */
+  const stored: Service = {
+    ...copy,
+    spec: {
+      ...copy.spec,
+      ports: [{ name: 'http', port: 80, protocol: 'TCP', targetPort: 80 }],
+      clusterIP: '10.96.0.9',
+      clusterIPs: ['10.96.0.9'],
+      ipFamilies: ['IPv4'],
+      sessionAffinity: 'None',
+      internalTrafficPolicy: 'Cluster',
+    },
+  };
+
+  test('is right with the defaults of an API server', () => {
+    assert.equal(isSameCopy(copy, stored), true);
+    const empty = { externalIPs: [], publishNotReadyAddresses: false, healthCheckNodePort: 0 };
+    assert.equal(isSameCopy(copy, { ...stored, spec: { ...stored.spec, ...empty } }), true);
+  });
+
+  test('is repaired in each field of its spec that somebody changed, and keeps its addresses', () => {
+    const changes: Service['spec'][] = [
+      { type: 'NodePort' },
+      { type: 'ExternalName', externalName: 'x.example' },
+      { ports: [{ name: 'http', port: 81, protocol: 'TCP' }] },
+      { ports: [{ name: 'http', port: 80, protocol: 'UDP' }] },
+      { ports: [{ name: 'http', port: 80, targetPort: 8080 }] },
+      { ports: [{ name: 'http', port: 80, targetPort: 'web' }] },
+      { ports: [{ name: 'http', port: 80, nodePort: 30_080 }] },
+      { ports: [{ name: 'http', port: 80, appProtocol: 'http' }] },
+      { externalIPs: ['192.0.2.1'] },
+      { externalTrafficPolicy: 'Local' },
+      { internalTrafficPolicy: 'Local' },
+      { sessionAffinity: 'ClientIP' },
+      { sessionAffinityConfig: { clientIP: { timeoutSeconds: 5 } } },
+      { trafficDistribution: 'PreferClose' },
+      { publishNotReadyAddresses: true },
+      { ipFamilyPolicy: 'SingleStack' },
+      { healthCheckNodePort: 30_000 },
+      { allocateLoadBalancerNodePorts: true },
+      { loadBalancerIP: '192.0.2.1' },
+      { loadBalancerClass: 'x' },
+      { loadBalancerSourceRanges: ['192.0.2.0/24'] },
+    ];
+    for (const change of changes) {
+      const edited = { ...stored, spec: { ...stored.spec, ...change } };
+      assert.equal(isSameCopy(copy, edited), false, JSON.stringify(change));
+      const { spec } = repairedCopy(copy, edited);
+      const { clusterIP, clusterIPs, ipFamilies } = stored.spec;
+      assert.deepEqual(spec, { ...copy.spec, clusterIP, clusterIPs, ipFamilies });
+    }
+  });
+
+  test('is repaired where somebody changed its label or its annotation', () => {
+    const { metadata } = copy;
     const edits = [
-      { ...copy, spec: { ...spec, ports: [{ port: 81 }] } },
-      { ...copy, spec: { ...spec, type: 'NodePort' as const } },
-      { ...copy, spec: { ...spec, externalIPs: ['192.0.2.1'] } },
       { ...copy, metadata: { ...metadata, labels: {} } },
       { ...copy, metadata: { ...metadata, annotations: { [copyAnnotation]: 'other' } } },
     ];
     for (const edited of edits) assert.equal(isSameCopy(copy, edited), false);
+  });
+
+  test('that became headless is not right, and no update repairs it', () => {
+    const headless = { ...stored, spec: { ...stored.spec, clusterIP: 'None' } };
+    assert.equal(isSameCopy(copy, headless), false);
+    assert.equal(isHeadless(headless), true);
+    assert.equal(isHeadless(stored), false);
   });
 });
 
