@@ -90,3 +90,8 @@ test('a kind in clusters has its own group and scope, and a rule for its only na
     ],
   );
 });
+
+test('a kind without short names has no empty list of them, which the API server would drop', () => {
+  const crd = crdOf(federationKind) as unknown as Crd;
+  assert.equal('shortNames' in crd.spec.names, false);
+});

@@ -33,7 +33,8 @@ export function crdOf(kind: Kind): CustomResourceDefinition {
         listKind: `${kind.kind}List`,
         plural: kind.plural,
         singular: kind.singular,
-        shortNames: kind.shortNames,
+        // The API server drops an empty list, so that two field managers would conflict over it.
+        ...(kind.shortNames.length > 0 && { shortNames: kind.shortNames }),
         categories: [category],
       },
       versions: [

@@ -137,6 +137,17 @@ suite('the policies', () => {
     }
   });
 
+  test('leave no default of an atomic field to the API server, so that managers do not conflict', () => {
+    for (const { kind, spec } of leagueManifests(options)) {
+      if (kind !== 'ValidatingAdmissionPolicy') continue;
+      const { resourceRules, ...rest } = (spec as { readonly matchConstraints: object })
+        .matchConstraints as { readonly resourceRules: readonly { readonly scope?: string }[] };
+      const defaults = { matchPolicy: 'Equivalent', namespaceSelector: {}, objectSelector: {} };
+      assert.deepEqual(rest, defaults);
+      assert.ok(resourceRules.every(({ scope }) => scope === '*'));
+    }
+  });
+
   test('list only user names that they do not know by their form', () => {
     const principals = [
       'system:serviceaccount:hansa-system:bruges',

@@ -56,13 +56,19 @@ export function policyManifests(policy: Policy): readonly Manifest[] {
         ...(params === undefined
           ? {}
           : { paramKind: { apiVersion: params.apiVersion, kind: params.kind } }),
+        // With all defaults: it is one field of server-side apply, and two managers conflict if the API server adds
+        // to it.
         matchConstraints: {
+          matchPolicy: 'Equivalent',
+          namespaceSelector: {},
+          objectSelector: {},
           resourceRules: rules.map(({ group, version, resources, names, operations }) => ({
             apiGroups: [group],
             apiVersions: [version],
             resources,
             ...(names === undefined ? {} : { resourceNames: names }),
             operations,
+            scope: '*',
           })),
         },
         matchConditions: named(conditions),
