@@ -3,6 +3,8 @@
 
 export const kubernetesPaths = {
   members: '/hansa/v1/kubernetes/members',
+  /** A cluster that was removed from Federation, by its ID. */
+  leaving: '/hansa/v1/kubernetes/leaving/{id}',
   services: '/hansa/v1/kubernetes/services',
   /** The key of a federated Service, such as *\/shop, is one encoded segment. */
   service: '/hansa/v1/kubernetes/services/{key}',

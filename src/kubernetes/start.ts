@@ -6,6 +6,7 @@ import type { ControllerHost } from '../core/reconcile/controller.ts';
 import type { League } from './league/league.ts';
 import { findHome, followClusters } from './league/find-home.ts';
 import { observeLeague } from './league/league-metrics.ts';
+import { leavingRoute } from './routes/leaving-route.ts';
 import { membersRoute } from './routes/members-route.ts';
 import { servicesRoutes } from './routes/services-routes.ts';
 import type { KubernetesSettings } from './settings.ts';
@@ -27,6 +28,7 @@ export async function startKubernetes(
     },
     routes: [
       membersRoute(settings.namespace, () => shown(current?.league)),
+      leavingRoute(context),
       ...servicesRoutes({
         members: () => current?.league?.members,
         namespace: settings.namespace,
@@ -41,8 +43,8 @@ export async function startKubernetes(
 
 function shown(league: League | undefined) {
   if (league === undefined) return undefined;
-  const { home, members, waitsFor } = league;
-  return { home: home.metadata.name, members, waitsFor };
+  const { home, members, leaving, waitsFor } = league;
+  return { home: home.metadata.name, members, leaving, waitsFor };
 }
 
 /** The league of the current version of the home Cluster. Each change waits for the end of the one before. */

@@ -41,6 +41,17 @@ describe('hansa status and hansa doctor', () => {
     );
   });
 
+  test('name clusters that left and may have copies', () => {
+    const since = '2026-01-01T00:00:00Z';
+    const left = { clusterID: 'app9', since, reason: 'Unreachable', message: 'Delete them.' };
+    const league = info({ leaving: [left] });
+    assert.deepEqual(statusOf(league).lines, ['leaving app9: Delete them.']);
+    assert.deepEqual(
+      judgeLeague(league).map(({ level, text, remedy }) => [level, text, remedy]),
+      [['warning', 'app9 left and may have copies', 'Delete them.']],
+    );
+  });
+
   test('name refused members first, then unreachable ones, with what to do', () => {
     const troubled = info({
       members: [member('a', 'Unreachable'), member('b', 'Refused'), member('c', 'Connecting')],

@@ -15,7 +15,7 @@ export async function kubernetesStatus(client: SiteClient): Promise<StatusPart> 
 /** A site that is no supervisor has nothing to say about members. */
 export function statusOf(info: LeagueInfo | undefined): StatusPart {
   if (info?.supervisor !== true) return { fields: {}, rows: [], lines: [] };
-  const { members, clusterSet, problem } = info;
+  const { members, clusterSet, problem, leaving = [] } = info;
   const ready = members.filter(({ state }) => state === 'Ready').length;
   const troubled = troubledMembers(members);
   const more = troubled.length - maxTold;
@@ -26,6 +26,7 @@ export function statusOf(info: LeagueInfo | undefined): StatusPart {
         total: members.length,
         ready,
         troubled: troubled.map(({ clusterID, state, reason }) => ({ clusterID, state, reason })),
+        leaving: leaving.map(({ clusterID, reason }) => ({ clusterID, reason })),
       },
     },
     rows: [
@@ -44,6 +45,9 @@ export function statusOf(info: LeagueInfo | undefined): StatusPart {
           printable(`member ${clusterID}: ${state}. ${message}`),
         ),
       ...(more > 0 ? [`and ${more} more: kubectl get federation federation -o yaml`] : []),
+      ...leaving
+        .slice(0, maxTold)
+        .map(({ clusterID, message }) => printable(`leaving ${clusterID}: ${message}`)),
     ],
   };
 }

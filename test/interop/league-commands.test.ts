@@ -319,7 +319,8 @@ suite('hansa cluster join and leave, with real API servers', { skip }, () => {
     }
   });
 
-  test('the printed manifests make a cluster a member with kubectl alone', async () => {
+  /** By the manifests of the site, a Secret with a token, and an entry in Federation of app1. */
+  const addByKubectl = async (): Promise<void> => {
     const text = await succeed('cluster', 'manifests', 'app2', '--cluster-set', 'default');
     assert.ok(parseAllDocuments(text).length > 10);
     const args = ['apply', '--server-side', '-f', '-'];
@@ -355,22 +356,92 @@ suite('hansa cluster join and leave, with real API servers', { skip }, () => {
     const text1 = [secret, ...role].map((each) => JSON.stringify(each)).join('\n---\n');
     const applied = await kubectl(app1, ['apply', '-f', '-'], text1);
     assert.equal(applied.code, 0, applied.stderr);
-    const entry = { clusterID: 'app2', server: app2.url, secret: 'app2' };
-    const patch = [{ op: 'add', path: '/spec/members/-', value: entry }];
-    const patched = await kubectl(app1, [
-      'patch',
-      'federation',
-      'federation',
-      '--type',
-      'json',
-      '-p',
-      JSON.stringify(patch),
-    ]);
-    assert.equal(patched.code, 0, patched.stderr);
+    const entry = {
+      clusterID: 'app2',
+      server: app2.url,
+      secret: 'app2',
+      endpointPrefixes: ['10.2.0.0/16'],
+    };
+    await patchMembers([{ op: 'add', path: '/spec/members/-', value: entry }]);
     await until(
       async () => /members +2, 2 ready/.test((await run('status')).stdout),
       'app2 is ready',
     );
+  };
+  const patchMembers = async (patch: readonly object[]): Promise<void> => {
+    const args = ['patch', 'federation', 'federation', '--type', 'json', '-p'];
+    const { code, stderr } = await kubectl(app1, [...args, JSON.stringify(patch)]);
+    assert.equal(code, 0, stderr);
+  };
+  const servicesOf = (cluster: KubeCluster) => names(cluster, '/api/v1/namespaces/shop/services');
+
+  test('the printed manifests make a cluster a member with kubectl alone', async () => {
+    await addByKubectl();
+    await app2.create('/api/v1/namespaces/shop/services', {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { name: 'store', annotations: { 'svc.federated.hansa.dev': 'db' } },
+      spec: { externalIPs: ['10.2.0.9'], ports: [{ port: 5432 }] },
+    });
+    await until(async () => (await servicesOf(app1)).includes('db'), 'app1 has db');
+    await until(async () => (await servicesOf(app2)).includes('web'), 'app2 has web');
+  });
+
+  test('kubectl alone takes a cluster out, and nothing of the site is left in it', async () => {
+    const federation = '/apis/clusters.hansa.dev/v1alpha1/federations/federation';
+    const removed = await kubectl(app2, ['delete', 'federation', 'federation']);
+    assert.equal(removed.code, 0, removed.stderr);
+    await patchMembers([
+      { op: 'test', path: '/spec/members/1/clusterID', value: 'app2' },
+      { op: 'remove', path: '/spec/members/1' },
+    ]);
+    type Federation = { readonly status: { readonly leaving?: readonly object[] } };
+    let last = '';
+    await until(
+      async () => {
+        const { leaving = [] } = (await app1.get<Federation>(federation)).status;
+        last = JSON.stringify(leaving);
+        return leaving.length === 0 && !(await servicesOf(app2)).includes('web');
+      },
+      () => `the copies are gone: ${last}`,
+    );
+    assert.deepEqual(await servicesOf(app2), ['store']);
+    assert.deepEqual(await servicesOf(app1), ['backend', 'web']);
+    const { status } = await app2.get<{ readonly status: { readonly conditions?: unknown } }>(
+      '/api/v1/namespaces/shop/services/store',
+    );
+    assert.equal(status.conditions, undefined);
+    await kubectl(app2, ['delete', 'service', 'store', '-n', 'shop']);
+    const text = await succeed('cluster', 'manifests', 'app2', '--cluster-set', 'default');
+    const deleted = await kubectl(app2, ['delete', '--ignore-not-found', '-f', '-'], text);
+    assert.equal(deleted.code, 0, deleted.stderr);
+    await until(
+      async () => (await installed(app2)).join('\n') === untouched.join('\n'),
+      'app2 is as before',
+    );
+  });
+
+  test('a cluster whose credential is gone is shown, with the command for its copies', async () => {
+    await addByKubectl();
+    await until(async () => (await servicesOf(app2)).includes('web'), 'app2 has web');
+    await kubectl(app1, ['delete', 'secret', 'app2', '-n', 'hansa-system']);
+    await kubectl(app2, ['delete', 'serviceaccount', 'hansa', '-n', 'hansa-system']);
+    await patchMembers([{ op: 'remove', path: '/spec/members/1' }]);
+    let last = '';
+    let command: RegExpExecArray | null = null;
+    await until(
+      async () => {
+        last = (await run('status')).stdout;
+        command = /kubectl (delete services,endpointslices -A -l \S+)/.exec(last);
+        return command !== null;
+      },
+      () => `status has the command: ${last}`,
+    );
+    assert.match((await run('doctor')).stdout, /app2 left and may have copies/);
+    const words = (command?.[1] ?? '').split(' ');
+    const ran = await kubectl(app2, words);
+    assert.equal(ran.code, 0, ran.stderr);
+    assert.deepEqual(await servicesOf(app2), []);
   });
 
   test('leave also takes out a member that kubectl added', async () => {

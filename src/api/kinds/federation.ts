@@ -184,6 +184,26 @@ export const federationKind = defineKind({
           }),
         }),
       ),
+      leaving: optional(
+        s.list({
+          description:
+            'The clusters that were removed from members and may still have copies of this supervisor.',
+          listType: 'map',
+          keys: ['clusterID'],
+          maxItems: 250,
+          items: s.object({
+            description: 'One cluster.',
+            fields: {
+              clusterID: required(clusterID),
+              since: required(s.time({ description: 'When it was found to be removed.' })),
+              reason: required(
+                s.string({ description: 'Why it still has copies, in one word.', maxLength: 128 }),
+              ),
+              message: required(s.string({ description: 'Why, and what to do.', maxLength: 4096 })),
+            },
+          }),
+        }),
+      ),
       conditions: optional(conditions),
     },
   }),

@@ -1,5 +1,6 @@
 // Asks a site for its cluster set and the state of its members.
 
+import { pathTo } from '../../core/plane/path-to.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import { kubernetesPaths } from '../paths.ts';
@@ -19,6 +20,18 @@ export interface LeagueInfo {
   /** As in `Federation`. */
   readonly clusterSet?: string;
   readonly members: readonly MemberInfo[];
+  /** Undefined for a site of an earlier version. */
+  readonly leaving?: readonly LeavingInfo[];
+}
+
+/** A cluster that was removed from Federation and may still have copies. */
+export interface LeavingInfo {
+  readonly clusterID: string;
+  /** RFC 3339. */
+  readonly since: string;
+  readonly reason: string;
+  /** Why, and what to do. */
+  readonly message: string;
 }
 
 export interface MemberInfo {
@@ -45,4 +58,14 @@ export async function servedLeague(client: SiteClient): Promise<LeagueInfo | und
 
 export async function leagueInfo(client: SiteClient): Promise<LeagueInfo> {
   return (await client.request({ path: kubernetesPaths.members })).body as LeagueInfo;
+}
+
+/** The command removes the copies of a cluster that left, so the site stops to try. */
+export async function forgetLeaving(client: SiteClient, id: string): Promise<void> {
+  try {
+    await client.request({ method: 'DELETE', path: pathTo(kubernetesPaths.leaving, { id }) });
+  } catch (error) {
+    // A site of an earlier version.
+    if (!hasCode(error, 'HANSA_NOT_FOUND')) throw error;
+  }
 }

@@ -77,6 +77,14 @@ suite('hansa cluster leave', () => {
     assert.deepEqual([...scene.clusters.keys()], ['app1']);
   });
 
+  test('tells the site that it removes the copies itself, before the credential goes', async () => {
+    const asked: (readonly unknown[])[] = [];
+    scene.answer = ({ method, path }) =>
+      void asked.push([method, path, scene.clusters.has('app2')]);
+    assert.equal((await leave()).error, undefined);
+    assert.deepEqual(asked, [['DELETE', '/hansa/v1/kubernetes/leaving/app2', true]]);
+  });
+
   test('deletes copies and our condition, and nothing of a user', async () => {
     app2.put(`${services}/web`, copy('web'));
     const labels = { 'endpointslice.kubernetes.io/managed-by': 'clusters.hansa.dev' };

@@ -30,12 +30,13 @@ import {
   type Installed,
   type InstalledObjects,
 } from '../client/installed-objects.ts';
-import { leagueInfo } from '../client/league-info.ts';
+import { forgetLeaving, leagueInfo } from '../client/league-info.ts';
 import { namespaceContents } from '../client/namespace-contents.ts';
-import { type Copies, findCopies, removeCopies, removeMarks } from '../client/remove-copies.ts';
+import { removeCopies, removeMarks } from '../client/remove-copies.ts';
 import { trustDomainOf } from '../client/trust-domain.ts';
 import { awaitLease, awaitRelease } from '../client/wait-for-member.ts';
 import { whilePoliciesEnd } from '../client/wait-for-policies.ts';
+import { type Copies, findCopies } from '../copies/find-copies.ts';
 import { supervisorClaims } from '../names.ts';
 import { joinManager } from './join-cluster.ts';
 import { idOf, serverOfCluster } from './plan-join.ts';
@@ -233,6 +234,7 @@ async function run(leave: Leave): Promise<void> {
   if (!(await awaitRelease(client, kit.io.clock, id))) {
     kit.note('Warning: the site still follows the cluster.');
   }
+  await forgetLeaving(client, id);
   await awaitLease(kube, kit.io.clock, found.namespace, leave.trustDomain);
   if (removesCluster(leave)) await removeCluster(client, name);
   const isLast = found.otherSites.length === 0;

@@ -4,6 +4,7 @@ import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { testRuntime } from '../../core/reconcile/test-runtime.ts';
 import { openStore } from '../../core/store/open.ts';
+import type { LeavingView } from '../leaving/leaving-members.ts';
 import type { FederationStatus } from '../members/federation-status.ts';
 import { paths, type TestCluster } from '../members/test-cluster.ts';
 import { testLeague } from '../members/test-league.ts';
@@ -21,13 +22,32 @@ async function setUp(ids: readonly string[] = ['app1']) {
   });
   league.list('home', ...ids);
   members.start();
-  runtime.start(federationController({ members, home, clock }));
+  const leaving: LeavingView[] = [];
+  const listeners = new Set<() => void>();
+  runtime.start(
+    federationController({
+      members,
+      leaving: {
+        list: () => leaving,
+        onChange: (listener) => {
+          listeners.add(listener);
+          return () => void listeners.delete(listener);
+        },
+      },
+      home,
+      clock,
+    }),
+  );
   await clock.advance(5000);
   const status = (): FederationStatus =>
     (home.find(paths.federations, 'federation') as { readonly status?: FederationStatus }).status ??
     {};
   const writes = (): number => home.requests.filter((each) => each.startsWith('PUT')).length;
-  return { ...league, status, writes };
+  const setLeaving = (...views: readonly LeavingView[]): void => {
+    leaving.splice(0, leaving.length, ...views);
+    for (const listener of listeners) listener();
+  };
+  return { ...league, status, writes, setLeaving };
 }
 
 const readyOf = ({ conditions = [] }: FederationStatus) =>
@@ -64,6 +84,38 @@ describe('the controller of Federation', () => {
     assert.equal(writes(), before + 2);
     const { leader, epoch } = status().members?.[1] ?? {};
     assert.deepEqual([leader, epoch], ['lubeck.example/h/1/u', 7]);
+  });
+
+  test('shows clusters that left until they are gone', async () => {
+    const { clock, status, setLeaving } = await setUp();
+    assert.equal('leaving' in status(), false);
+    setLeaving({ clusterID: 'app9', sinceMs: 0, reason: 'Unreachable', message: 'x'.repeat(5000) });
+    await clock.advance(2000);
+    assert.deepEqual(status().leaving, [
+      {
+        clusterID: 'app9',
+        since: '1970-01-01T00:00:00Z',
+        reason: 'Unreachable',
+        message: 'x'.repeat(4096),
+      },
+    ]);
+    setLeaving();
+    await clock.advance(2000);
+    assert.equal('leaving' in status(), false);
+  });
+
+  test('does not write again what an older CRD drops', async () => {
+    const { clock, home, writes, setLeaving } = await setUp();
+    const replace = home.replace.bind(home);
+    home.replace = (path, object) => {
+      const { status, ...rest } = object as { readonly status: FederationStatus };
+      const { leaving: _, ...known } = status;
+      return replace(path, { ...rest, status: known });
+    };
+    const before = writes();
+    setLeaving({ clusterID: 'app9', sinceMs: 0, reason: 'Unreachable', message: 'x' });
+    await clock.advance(60_000);
+    assert.equal(writes(), before + 1);
   });
 
   test('repairs what another one wrote, at most once a second', async () => {

@@ -18,7 +18,7 @@ export const membersCheck: SiteCheck = {
 /** A site that is no supervisor has nothing to say about members. */
 export function judgeLeague(info: LeagueInfo | undefined): readonly Finding[] {
   if (info?.supervisor !== true) return [];
-  const { members } = info;
+  const { members, leaving = [] } = info;
   const home =
     info.problem === undefined
       ? []
@@ -50,6 +50,11 @@ export function judgeLeague(info: LeagueInfo | undefined): readonly Finding[] {
           `${clusterID} has no leader`,
           'A supervisor takes its Lease within seconds. If this stays, look for errors about Leases in the log of the site.',
         ),
+      ),
+    ...leaving
+      .slice(0, maxTold)
+      .map(({ clusterID, message }) =>
+        warning(check, `${clusterID} left and may have copies`, printable(message)),
       ),
   ];
   if (found.length > 0) return found;

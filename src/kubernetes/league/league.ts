@@ -7,15 +7,17 @@ import { sleep } from '../../core/clock/clock.ts';
 import { lookUpName } from '../../core/identity/tls/look-up-name.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
-import type { ControllerHost, StartedController } from '../../core/reconcile/controller.ts';
+import type { ControllerHost, Leadership } from '../../core/reconcile/controller.ts';
 import { federationController } from '../controllers/federation-controller.ts';
 import { memberController } from '../controllers/member-controller.ts';
 import { copiesPart } from '../copies/copies-part.ts';
-import { memberConnector } from '../members/connect-member.ts';
+import { LeavingMembers } from '../leaving/leaving-members.ts';
+import { removeOwnCopies } from '../leaving/remove-own-copies.ts';
+import { type MemberConnector, memberConnector } from '../members/connect-member.ts';
 import { MemberSet } from '../members/member-set.ts';
 import type { KubernetesSettings } from '../settings.ts';
 import { MemberControllers } from './member-controllers.ts';
-import { memberLeadership } from './member-leadership.ts';
+import { type LedMember, memberLeadership } from './member-leadership.ts';
 import { waitForSupervisor } from './wait-for-supervisor.ts';
 
 const retryMs = 30_000;
@@ -41,21 +43,31 @@ export class League {
   readonly home: Cluster;
   readonly #options: LeagueOptions;
   readonly #client: KubeClient;
+  readonly #holder: string;
   readonly #stopping = new AbortController();
   readonly #running: Promise<void>;
   #members: MemberSet | undefined;
+  #leaving: LeavingMembers | undefined;
   #waitsFor = 'This site has not read the claims of the local cluster yet.';
 
   constructor(options: LeagueOptions) {
     this.#options = options;
     this.home = options.home;
     this.#client = options.context.connectCluster(options.home);
+    const { trustDomain, random } = options.context;
+    this.#holder =
+      options.holder ?? `${trustDomain.name}/${hostname()}/${process.pid}/${random.uuid()}`;
     this.#running = this.#run();
   }
 
   /** Undefined while the home cluster is no supervisor. */
   get members(): MemberSet | undefined {
     return this.#members;
+  }
+
+  /** The clusters that were removed from Federation. Undefined while the home cluster is no supervisor. */
+  get leaving(): LeavingMembers | undefined {
+    return this.#leaving;
   }
 
   /** Why there are no members. */
@@ -66,6 +78,7 @@ export class League {
   /** A Cluster of the site changed. */
   refresh(): void {
     this.#members?.refresh();
+    this.#leaving?.refresh();
   }
 
   async stop(): Promise<void> {
@@ -104,15 +117,16 @@ export class League {
     const { clock, random, log } = context;
     const { namespace, unreachableSeconds } = this.#options.settings;
     log.info('this site is a supervisor', { cluster: home.metadata.name });
+    const connector = memberConnector({
+      ...context,
+      homeCluster: home,
+      home: this.#client,
+      namespace,
+    });
     const members = new MemberSet({
       home: this.#client,
       homeName: home.metadata.name,
-      connector: memberConnector({
-        ...context,
-        homeCluster: home,
-        home: this.#client,
-        namespace,
-      }),
+      connector,
       namespace,
       clock,
       random,
@@ -120,29 +134,31 @@ export class League {
       unreachableAfterMs: unreachableSeconds * 1000,
     });
     const controllers = this.#memberControllers(members);
-    const status = host.start(federationController({ members, home: this.#client, clock }));
+    const leaving = this.#leavingMembers(members, connector);
+    const status = host.start(
+      federationController({ members, leaving, home: this.#client, clock }),
+    );
     this.#members = members;
+    this.#leaving = leaving;
     members.start();
     try {
       await untilDemoted(members, signal);
     } finally {
       this.#members = undefined;
+      this.#leaving = undefined;
       if (!signal.aborted) {
         log.info('this site is no supervisor any more', { cluster: home.metadata.name });
       }
-      await stopAll(controllers, status);
+      await Promise.all([controllers.stop(), leaving.stop(), status.stop()]);
       members.stop();
     }
   }
 
   #memberControllers(members: MemberSet): MemberControllers {
-    const { context, host } = this.#options;
-    const { store, clock, random, log, trustDomain } = context;
-    const { namespace, leaseSeconds } = this.#options.settings;
-    const {
-      holder = `${trustDomain.name}/${hostname()}/${process.pid}/${random.uuid()}`,
-      lookUp = (name) => lookUpName(name, clock),
-    } = this.#options;
+    const { context, host, settings } = this.#options;
+    const { clock, log } = context;
+    const { namespace } = settings;
+    const { lookUp = (name) => lookUpName(name, clock) } = this.#options;
     return new MemberControllers({
       members,
       host,
@@ -151,24 +167,35 @@ export class League {
         memberController(member.clusterID, [
           copiesPart({ member, members, clock, log, namespace, lookUp }),
         ]),
-      leadershipOf: (member) =>
-        memberLeadership({
-          member,
-          store,
-          trustDomain: trustDomain.name,
-          holder,
-          namespace,
-          leaseMs: leaseSeconds * 1000,
-          clock,
-          random,
-          log,
-        }),
+      leadershipOf: (member) => this.#leadershipOf(member, this.#holder),
     });
   }
-}
 
-async function stopAll(controllers: MemberControllers, status: StartedController): Promise<void> {
-  await Promise.all([controllers.stop(), status.stop()]);
+  #leavingMembers(members: MemberSet, connector: MemberConnector): LeavingMembers {
+    const { context, settings } = this.#options;
+    return new LeavingMembers({
+      ...context,
+      members,
+      connector,
+      trustDomain: context.trustDomain.name,
+      // The controller of the member gives its Lease up with its own name.
+      leadershipOf: (member) => this.#leadershipOf(member, `${this.#holder}/leaving`),
+      clean: removeOwnCopies,
+      leaseMs: settings.leaseSeconds * 1000,
+    });
+  }
+
+  #leadershipOf(member: LedMember, holder: string): Leadership {
+    const { context, settings } = this.#options;
+    return memberLeadership({
+      ...context,
+      member,
+      holder,
+      trustDomain: context.trustDomain.name,
+      namespace: settings.namespace,
+      leaseMs: settings.leaseSeconds * 1000,
+    });
+  }
 }
 
 function untilDemoted(members: MemberSet, signal: AbortSignal): Promise<void> {

@@ -10,10 +10,19 @@ import { LeaseLeadership } from '../../core/reconcile/lease-leadership.ts';
 import type { LeaseState, LeaseTable, Store } from '../../core/store/store.ts';
 import { epochKeys, MemberEpochs } from '../fencing/epochs.ts';
 import type { ConnectedMember } from '../members/connected-member.ts';
-import { HighestWritten, readHighestEpoch, writtenObjects } from './written-epochs.ts';
+import {
+  HighestWritten,
+  readHighestEpoch,
+  type WrittenObjects,
+  writtenObjects,
+} from './written-epochs.ts';
+
+/** The part of a member that its election uses. */
+export type LedMember = WrittenObjects &
+  Pick<ConnectedMember, 'clusterID' | 'client' | 'sawLease' | 'missedLease'>;
 
 export interface MemberLeadershipOptions {
-  readonly member: ConnectedMember;
+  readonly member: LedMember;
   readonly store: Store;
   readonly trustDomain: string;
   /** Unique to this process. */

@@ -12,13 +12,16 @@ import { manager, managedByLabel } from '../names.ts';
 import type { ObjectMeta } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 
-type Objects = Pick<Member, 'services' | 'slices'>;
+export interface WrittenObjects {
+  readonly services: Pick<Member['services'], 'objects' | 'onChange'>;
+  readonly slices: Pick<Member['slices'], 'objects' | 'onChange'>;
+}
 
 /** The cached ones. */
 export function* writtenObjects({
   services,
   slices,
-}: Objects): Generator<{ readonly metadata: ObjectMeta }, void> {
+}: WrittenObjects): Generator<{ readonly metadata: ObjectMeta }, void> {
   for (const service of services.objects()) if (isCopy(service)) yield service;
   for (const slice of slices.objects()) if (isOurs(slice)) yield slice;
 }
@@ -31,7 +34,7 @@ export class HighestWritten {
   readonly #stops: readonly (() => void)[];
   #highest = 0;
 
-  constructor(member: Objects) {
+  constructor(member: WrittenObjects) {
     for (const object of writtenObjects(member)) this.#see(object);
     this.#stops = [
       member.services.onChange((change) => {

@@ -26,9 +26,15 @@ export interface MemberConnection {
   readonly doubt?: () => void;
 }
 
+/** What `Federation` says about the way to a member. */
+export type ConnectionSettings = Pick<
+  MemberSettings,
+  'clusterID' | 'server' | 'secret' | 'caBundle' | 'tlsServerName'
+>;
+
 export interface MemberConnector {
   /** A finding where there is no way to it. `isHome`: the member is the home cluster itself. */
-  find(settings: MemberSettings, isHome: boolean): MemberConnection | Finding;
+  find(settings: ConnectionSettings, isHome: boolean): MemberConnection | Finding;
 }
 
 export interface MemberConnectorOptions {
@@ -81,7 +87,7 @@ function isUsable({ metadata, spec }: Cluster, server: string | undefined): bool
 
 function byServer(
   { connectCluster, home, namespace, clock }: MemberConnectorOptions,
-  { clusterID, secret, caBundle, tlsServerName }: MemberSettings,
+  { clusterID, secret, caBundle, tlsServerName }: ConnectionSettings,
   server: string,
 ): MemberConnection {
   const key = JSON.stringify([server, secret, caBundle, tlsServerName]);

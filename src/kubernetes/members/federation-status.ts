@@ -21,13 +21,27 @@ const maxNamed = 5;
 
 export type SeenMember = Pick<Member, 'clusterID' | 'state' | 'leader'>;
 
+/** A cluster that was removed from members. */
+export interface SeenLeaving {
+  readonly clusterID: string;
+  readonly sinceMs: number;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** As many as members. */
+const maxLeaving = 250;
+
 export function federationStatus(
   federation: ReflectedFederation,
   identity: ClusterIdentity,
   members: readonly SeenMember[],
   nowMs: number,
+  leaving: readonly SeenLeaving[] = [],
 ): FederationStatus {
-  const old = isRecord(federation.status) ? (federation.status as FederationStatus) : {};
+  const { leaving: _, ...old }: FederationStatus = isRecord(federation.status)
+    ? federation.status
+    : {};
   const known = Array.isArray(old.members) ? old.members : [];
   const conditions = Array.isArray(old.conditions) ? old.conditions : undefined;
   const update = {
@@ -45,7 +59,17 @@ export function federationStatus(
           known.find((one) => one?.clusterID === member.clusterID),
         ),
       ),
+    ...(leaving.length > 0 && { leaving: leaving.slice(0, maxLeaving).map(leavingStatus) }),
     conditions: setCondition(conditions, update, nowMs),
+  };
+}
+
+function leavingStatus({ clusterID, sinceMs, reason, message }: SeenLeaving) {
+  return {
+    clusterID,
+    since: timestamp(sinceMs),
+    reason: reason.slice(0, maxReasonLength),
+    message: message.slice(0, maxMessageLength),
   };
 }
 

@@ -4,7 +4,12 @@ import { testLeague } from '../members/test-league.ts';
 import { infoOf } from './members-route.ts';
 
 const shown = (league: ReturnType<typeof testLeague>) =>
-  infoOf('hansa-system', { home: 'prod', members: league.members, waitsFor: '' });
+  infoOf('hansa-system', {
+    home: 'prod',
+    members: league.members,
+    leaving: undefined,
+    waitsFor: '',
+  });
 
 describe('what a site says about its cluster set', () => {
   test('is nothing without a home cluster', () => {
@@ -16,7 +21,12 @@ describe('what a site says about its cluster set', () => {
   });
 
   test('is why it waits, before the home cluster is a supervisor', () => {
-    const info = infoOf('x', { home: 'prod', members: undefined, waitsFor: 'No CRDs.' });
+    const info = infoOf('x', {
+      home: 'prod',
+      members: undefined,
+      leaving: undefined,
+      waitsFor: 'No CRDs.',
+    });
     assert.deepEqual([info.home, info.supervisor, info.problem], ['prod', false, 'No CRDs.']);
   });
 
@@ -34,6 +44,7 @@ describe('what a site says about its cluster set', () => {
       homeID: 'home',
       supervisor: true,
       clusterSet: 'hanse',
+      leaving: [],
     });
     assert.deepEqual(
       members.map(({ clusterID, state, leader, epoch }) => [clusterID, state, leader, epoch]),
@@ -42,6 +53,21 @@ describe('what a site says about its cluster set', () => {
         ['app1', 'Ready', 'bruges.example/h/1/u', 9],
       ],
     );
+  });
+
+  test('is which clusters left and may have copies', () => {
+    const { members } = testLeague();
+    const view = { clusterID: 'app1', sinceMs: 0, reason: 'Unreachable', message: 'Try it.' };
+    const leaving = { list: () => [view] };
+    const info = infoOf('hansa-system', { home: 'prod', members, leaving, waitsFor: '' });
+    assert.deepEqual(info.leaving, [
+      {
+        clusterID: 'app1',
+        since: '1970-01-01T00:00:00Z',
+        reason: 'Unreachable',
+        message: 'Try it.',
+      },
+    ]);
   });
 
   test('is that Federation is missing, or that the home cluster is away', async () => {

@@ -4,6 +4,7 @@ import { clusterKind } from '../../api/kinds/cluster.ts';
 import { timestamp } from '../../api/object.ts';
 import { type PlaneRoute, route } from '../../core/plane/route.ts';
 import type { LeagueInfo, MemberInfo } from '../client/league-info.ts';
+import type { LeavingMembers } from '../leaving/leaving-members.ts';
 import type { Member } from '../members/member.ts';
 import type { MemberSet } from '../members/member-set.ts';
 import { listedMembers } from '../members/read-federation.ts';
@@ -14,6 +15,7 @@ export interface ShownLeague {
   /** The name of the Cluster. */
   readonly home: string;
   readonly members: Pick<MemberSet, 'list' | 'home'> | undefined;
+  readonly leaving: Pick<LeavingMembers, 'list'> | undefined;
   readonly waitsFor: string;
 }
 
@@ -56,6 +58,10 @@ export function infoOf(namespace: string, league: ShownLeague | undefined): Leag
     ...(problem !== undefined && { problem }),
     ...(federation !== undefined && { clusterSet: listedMembers(federation).clusterSet }),
     members: members.list().map(memberInfo),
+    leaving: (league.leaving?.list() ?? []).map(({ sinceMs, ...view }) => ({
+      ...view,
+      since: timestamp(sinceMs),
+    })),
   };
 }
 

@@ -1,0 +1,43 @@
+// Finds the copies that supervisors wrote into a cluster, and their condition on member Services, by lists. Only
+// objects with our epoch and another of our marks count as copies. A copy that a user took over is the user's.
+
+import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { kubePath } from '../../core/kube/kube-path.ts';
+import { epochAnnotation, managedByLabel, manager, memberCondition } from '../names.ts';
+import type { EndpointSlice, ObjectMeta, Service } from '../objects.ts';
+import { isCopy, isDisposable } from '../services/compile-copy.ts';
+
+export interface Copies {
+  readonly services: readonly Service[];
+  readonly slices: readonly EndpointSlice[];
+  /** Services of users with our condition in their status. */
+  readonly members: readonly Service[];
+  /** Services of users with our marks: copies that they took over, or made from the manifest of a copy. */
+  readonly takenOver: readonly Service[];
+}
+
+export async function findCopies(kube: Pick<KubeClient, 'list'>): Promise<Copies> {
+  const services = await kube.list<Service>('/api/v1/services');
+  const slices = await kube.list<EndpointSlice>('/apis/discovery.k8s.io/v1/endpointslices', {
+    labelSelector: `${managedByLabel}=${manager}`,
+  });
+  return {
+    services: services.filter(isDisposable),
+    slices: slices.filter(({ metadata }) => metadata.annotations?.[epochAnnotation] !== undefined),
+    members: services.filter((service) => !isDisposable(service) && hasCondition(service)),
+    takenOver: services.filter((service) => isCopy(service) && !isDisposable(service)),
+  };
+}
+
+const hasCondition = ({ status }: Service): boolean =>
+  status?.conditions?.some(({ type }) => type === memberCondition) ?? false;
+
+/** The conditions that stay. */
+export const otherConditions = ({ status }: Service) =>
+  (status?.conditions ?? []).filter(({ type }) => type !== memberCondition);
+
+export const servicePath = ({ namespace = '', name }: ObjectMeta): string =>
+  kubePath`/api/v1/namespaces/${namespace}/services/${name}`;
+
+export const slicePath = ({ namespace = '', name }: ObjectMeta): string =>
+  kubePath`/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices/${name}`;
