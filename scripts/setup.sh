@@ -49,6 +49,8 @@ openssl openssl
 xz xz-utils
 ip iproute2
 nft nftables
+named bind9
+dig bind9-dnsutils
 WANTED
 }
 

@@ -100,6 +100,7 @@ const tools = {
     ...kubernetes,
     package: 'k8s.io/kubernetes/cmd/kube-controller-manager',
   },
+  'external-dns': { module: 'external-dns', package: '.' },
   'spire-server': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-server' },
   'spire-agent': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-agent' },
   // For `make compat`. No test names them, so `make test` does not build them.
