@@ -14,19 +14,32 @@ export interface ClusterDns {
   stop(): Promise<void>;
 }
 
+export interface ClusterDnsOptions {
+  /**
+   * Also answers for clusterset.local, from ServiceImports (v1alpha1) and their EndpointSlices. Their CRDs
+   * must be installed before. This is part of the plugin `kubernetes`; with older versions of
+   * CoreDNS it was the external plugin `multicluster`.
+   */
+  readonly hasClusterSet?: boolean;
+}
+
 /** Resolves when it answers for cluster.local. */
-export async function startClusterDns(kubeconfig: string): Promise<ClusterDns> {
+export async function startClusterDns(
+  kubeconfig: string,
+  { hasClusterSet = false }: ClusterDnsOptions = {},
+): Promise<ClusterDns> {
   const folder = await mkdtemp(join(tmpdir(), 'hansa-coredns-'));
   const [dnsPort, readyPort] = [await freePort(), await freePort()];
   const corefile = join(folder, 'Corefile');
+  const zones = hasClusterSet ? ['cluster.local', 'clusterset.local'] : ['cluster.local'];
   await writeFile(
     corefile,
-    `cluster.local:${dnsPort} {
+    `${zones.map((zone) => `${zone}:${dnsPort}`).join(' ')} {
   bind 127.0.0.1
   errors
   ready 127.0.0.1:${readyPort}
-  kubernetes cluster.local {
-    kubeconfig ${kubeconfig} oracle
+  kubernetes ${zones.join(' ')} {
+    kubeconfig ${kubeconfig} oracle${hasClusterSet ? '\n    multicluster clusterset.local' : ''}
   }
 }
 `,
