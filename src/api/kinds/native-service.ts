@@ -1,13 +1,11 @@
 // The kind NativeService, in clusters: a service of a cloud provider that is not a Kubernetes Service.
 
 import { defineKind, type ResourceOf } from '../kind.ts';
-import { optional, required, s } from '../schema/dsl.ts';
+import { required, s } from '../schema/dsl.ts';
 import { clustersGroup } from './federation.ts';
+import { networkInterface, servicePort } from './service-fields.ts';
 
 export type NativeService = ResourceOf<typeof nativeServiceKind>;
-
-const address = (description: string) =>
-  s.string({ description, minLength: 2, maxLength: 45, pattern: '^[0-9a-fA-F.:]+$' });
 
 export const nativeServiceKind = defineKind({
   kind: 'NativeService',
@@ -28,21 +26,7 @@ export const nativeServiceKind = defineKind({
           listType: 'atomic',
           minItems: 1,
           maxItems: 100,
-          items: s.object({
-            description: 'One interface. The external address is used where there is one.',
-            fields: {
-              externalIP: optional(address('Its address for other networks.')),
-              internalIP: optional(address('Its address in its own network.')),
-            },
-            rules: [
-              {
-                cel: 'has(self.externalIP) || has(self.internalIP)',
-                message: 'set externalIP or internalIP',
-                holds: (value: { readonly externalIP?: unknown; readonly internalIP?: unknown }) =>
-                  value.externalIP !== undefined || value.internalIP !== undefined,
-              },
-            ],
-          }),
+          items: networkInterface,
         }),
       ),
       ports: required(
@@ -52,34 +36,7 @@ export const nativeServiceKind = defineKind({
           keys: ['port', 'protocol'],
           minItems: 1,
           maxItems: 100,
-          items: s.object({
-            description: 'One port.',
-            fields: {
-              name: optional(
-                s.string({
-                  description: 'Its name, as in a Service.',
-                  minLength: 1,
-                  maxLength: 63,
-                  pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
-                }),
-              ),
-              port: required(
-                s.integer({
-                  description: 'The port.',
-                  minimum: 1,
-                  maximum: 65535,
-                  format: 'int32',
-                }),
-              ),
-              protocol: optional(
-                s.string({
-                  description: 'Its protocol.',
-                  enum: ['TCP', 'UDP', 'SCTP'],
-                  default: 'TCP',
-                }),
-              ),
-            },
-          }),
+          items: servicePort,
         }),
       ),
     },
