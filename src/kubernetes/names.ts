@@ -19,6 +19,9 @@ export const memberAnnotations = {
   namespaced: spellings('svc.federated'),
 } as const;
 
+/** Tags of a VirtualMachine: the Service that it is a backend of. Empty: the name follows from its ID. */
+export const serviceTags = spellings('svc');
+
 /** The keys of the claim that a cluster is a supervisor. */
 export const supervisorClaims = spellings('supervisor');
 
@@ -27,10 +30,16 @@ export const copyAnnotation = 'fed-svc.antreaplus.vmware-tanzu.com';
 /** Label and annotation of the slices of a copy: the ID of the cluster that the endpoints come from. */
 export const originKey = 'cluster.federated.antreaplus.vmware-tanzu.com';
 
+/** On the Services of VirtualMachines, and on their slices: the name of the Service. */
+export const vmAnnotation = 'vm.antreaplus.vmware-tanzu.com';
+
 /** The manager of our slices; the controllers of Kubernetes leave those of others alone. */
 export const managedByLabel = 'endpointslice.kubernetes.io/managed-by';
 export const serviceNameLabel = 'kubernetes.io/service-name';
 export const manager = 'clusters.hansa.dev';
+/** The manager of the Services of VirtualMachines and of their slices. Those are no copies. */
+export const vmManager = 'vms.clusters.hansa.dev';
+export const managers = [manager, vmManager] as const;
 
 /** On all that the plane writes, the Lease too: the term of the leader that wrote it. Only grows. */
 export const epochAnnotation = 'clusters.hansa.dev/epoch';
@@ -40,6 +49,8 @@ export const epochFloorAnnotation = 'clusters.hansa.dev/epoch-floor';
 export const deletingAnnotation = 'clusters.hansa.dev/deleting';
 /** On the slices of a copy: the slice or the member Service that the endpoints come from. */
 export const sourceAnnotation = 'clusters.hansa.dev/source';
+/** On the Service of VirtualMachines: the key of the annotation that a site set because of a tag. */
+export const taggedAnnotation = 'clusters.hansa.dev/tagged';
 /** On a member Service: what happens to its endpoints while its cluster cannot be reached. */
 export const unreachableAnnotation = 'clusters.hansa.dev/unreachable';
 /** The condition in the status of member Services. */

@@ -2,6 +2,8 @@
 // The scenario compares it with what the clusters hold in the end.
 
 import type { NativeService } from '../../src/api/kinds/native-service.ts';
+import type { VirtualMachine } from '../../src/api/kinds/virtual-machine.ts';
+import { isReachedByPods } from '../../src/kubernetes/copies/collect-inputs.ts';
 import { serviceNameLabel } from '../../src/kubernetes/names.ts';
 import type { EndpointSlice, Node, Service } from '../../src/kubernetes/objects.ts';
 import { compileCopy, hasSelector, isCopy } from '../../src/kubernetes/services/compile-copy.ts';
@@ -27,6 +29,10 @@ import {
   memberOfService,
 } from '../../src/kubernetes/services/member-service.ts';
 import { isSource } from '../../src/kubernetes/services/slice-source.ts';
+import { compileVmService } from '../../src/kubernetes/vms/compile-vm-service.ts';
+import { compileVmSlices } from '../../src/kubernetes/vms/compile-vm-slices.ts';
+import { isVmService } from '../../src/kubernetes/vms/vm-marks.ts';
+import { serviceOfVm } from '../../src/kubernetes/vms/vm-tags.ts';
 import { UsableAddresses } from '../../src/kubernetes/services/usable-address.ts';
 
 export const systemNamespace = 'hansa-system';
@@ -39,6 +45,7 @@ export interface ClusterView {
   readonly slices: readonly EndpointSlice[];
   readonly nodes: readonly Node[];
   readonly nativeServices: readonly NativeService[];
+  readonly virtualMachines: readonly VirtualMachine[];
   readonly namespaces: readonly string[];
 }
 
@@ -66,6 +73,37 @@ export function compileLeague(
   }
   return wanted;
 }
+
+/** The VM Services of a cluster, by NAMESPACE/NAME. Those whose place a user or a copy has are not wanted. */
+export function compileVms(view: ClusterView): ReadonlyMap<string, WantedCopy> {
+  const groups = Map.groupBy(view.virtualMachines, (vm) => {
+    const service = serviceOfVm(vm, systemNamespace);
+    return typeof service === 'string' ? keyOfObject(named(vm, service)) : undefined;
+  });
+  const wanted = new Map<string, WantedCopy>();
+  for (const [key, vms] of groups) {
+    if (key === undefined) continue;
+    const [namespace = '', name = ''] = key.split('/');
+    const { clusterID } = view;
+    const { service, backends } = compileVmService({
+      clusterID,
+      namespace,
+      name,
+      vms,
+      systemNamespace,
+    });
+    const live = view.services.find((each) => keyOfObject(each) === key);
+    const isTaken = live !== undefined && (!isVmService(live) || hasSelector(live));
+    if (service === undefined || isTaken) continue;
+    const slices = live === undefined ? [] : compileVmSlices(live, backends);
+    wanted.set(key, { copy: service, live, slices });
+  }
+  return wanted;
+}
+
+const named = ({ metadata }: VirtualMachine, name: string): Pick<Service, 'metadata'> => ({
+  metadata: { ...(metadata as Service['metadata']), name },
+});
 
 export const keyOfObject = ({ metadata }: Pick<Service, 'metadata'>): string =>
   `${metadata.namespace ?? ''}/${metadata.name}`;
@@ -116,7 +154,7 @@ function slicesOf(
     const view = views.find(({ clusterID }) => clusterID === service.clusterID);
     if (view === undefined) return [];
     const usable = new UsableAddresses(view.settings.endpointPrefixes ?? []);
-    if (service.kind === 'Service' && (isLocal || service.exposure.by === 'pods')) {
+    if (isReachedByPods(service, isLocal)) {
       return sourcesOf(view, `${service.namespace}/${service.name}`).flatMap(
         (source) => compilePodSlices(copy, participant, source, usable).slices,
       );

@@ -1,5 +1,5 @@
 // Two or three supervisors lead three clusters, each on an in-memory API server. Users change Services,
-// endpoints and namespaces, and edit copies. Links are cut, supervisors crash and pause, clocks are wrong, and
+// endpoints, machines and namespaces, and edit copies. Links are cut, supervisors crash and pause, clocks are wrong, and
 // API servers are away, slow to be noticed, die while they write, and come back with an old etcd.
 //
 // Invariants: no two holders ever have the same term of a cluster. As long as a Lease is neither deleted nor
@@ -8,6 +8,7 @@
 
 import assert from 'node:assert/strict';
 import type { NativeService } from '../../src/api/kinds/native-service.ts';
+import type { VirtualMachine } from '../../src/api/kinds/virtual-machine.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { LocalClock } from '../../src/core/clock/virtual.ts';
 import type { KubeClient } from '../../src/core/kube/kube-client.ts';
@@ -20,13 +21,21 @@ import type { EndpointSlice, Node, Service } from '../../src/kubernetes/objects.
 import { hasSelector, isCopy, isSameCopy } from '../../src/kubernetes/services/compile-copy.ts';
 import { isSameSlice } from '../../src/kubernetes/services/compile-slices.ts';
 import { isOwnSlice } from '../../src/kubernetes/services/slice-source.ts';
+import { isSameVmService } from '../../src/kubernetes/vms/compile-vm-service.ts';
+import { isVmService, isVmSlice } from '../../src/kubernetes/vms/vm-marks.ts';
 import { startControllers } from '../fakes/memory-kube/cluster-controllers.ts';
 import { fencingRules } from '../fakes/memory-kube/fencing-rules.ts';
 import type { Backup, StoredChange } from '../fakes/memory-kube/memory-etcd.ts';
 import { MemoryKube, ServerDied } from '../fakes/memory-kube/memory-kube.ts';
 import { type KubeLink, MemoryKubeClient } from '../fakes/memory-kube/memory-kube-client.ts';
 import { noDiskFaults, SimulatedDatabase } from './disk.ts';
-import { type ClusterView, compileLeague, keyOfObject } from './league-compiled.ts';
+import {
+  type ClusterView,
+  compileLeague,
+  compileVms,
+  keyOfObject,
+  type WantedCopy,
+} from './league-compiled.ts';
 import { leaseMs, startSupervisor } from './league-supervisor.ts';
 import { LeagueUsers } from './league-users.ts';
 import type { Scenario } from './seeds.ts';
@@ -305,34 +314,57 @@ class World {
   check(): void {
     const views = this.clusters.map(viewOf);
     for (const target of views) {
-      const wanted = compileLeague(views, target);
-      const copies = target.services.filter((each) => isCopy(each) && !hasSelector(each));
-      assert.deepEqual(
-        copies.map(keyOfObject).toSorted(),
-        [...wanted.keys()].toSorted(),
-        `the copies in ${target.clusterID}`,
-      );
-      const slices = new Map<string, EndpointSlice>();
-      for (const [key, { copy, live, slices: own }] of wanted) {
-        assert.ok(live !== undefined && isSameCopy(copy, live), `${target.clusterID} ${key}`);
-        for (const slice of own) slices.set(keyOfObject(slice), slice);
-      }
-      // A copy that a user gave a selector keeps the slices that it has.
-      const frozen = new Set(target.services.filter(hasSelector).map(keyOfObject));
-      const found = target.slices.filter(
-        (slice) => isOwnSlice(slice) && !frozen.has(serviceOf(slice)),
-      );
-      assert.deepEqual(
-        found.map(keyOfObject).toSorted(),
-        [...slices.keys()].toSorted(),
-        `the slices in ${target.clusterID}`,
-      );
-      for (const live of found) {
-        const slice = slices.get(keyOfObject(live)) as EndpointSlice;
-        assert.ok(isSameSlice(slice, live), `${target.clusterID} ${keyOfObject(live)}`);
-      }
+      checkCluster(target, compileLeague(views, target), {
+        isOurs: isCopy,
+        isOurSlice: isOwnSlice,
+        isSame: isSameCopy,
+        what: 'copies',
+      });
+      checkCluster(target, compileVms(target), {
+        isOurs: isVmService,
+        isOurSlice: isVmSlice,
+        isSame: isSameVmService,
+        what: 'VM Services',
+      });
     }
     assert.ok(this.#copiesWritten > 0, 'no copy was ever written');
+  }
+}
+
+interface Marks {
+  readonly isOurs: (service: Service) => boolean;
+  readonly isOurSlice: (slice: EndpointSlice) => boolean;
+  readonly isSame: (wanted: Service, live: Service) => boolean;
+  readonly what: string;
+}
+
+function checkCluster(
+  target: ClusterView,
+  wanted: ReadonlyMap<string, WantedCopy>,
+  { isOurs, isOurSlice, isSame, what }: Marks,
+): void {
+  const copies = target.services.filter((each) => isOurs(each) && !hasSelector(each));
+  assert.deepEqual(
+    copies.map(keyOfObject).toSorted(),
+    [...wanted.keys()].toSorted(),
+    `the ${what} in ${target.clusterID}`,
+  );
+  const slices = new Map<string, EndpointSlice>();
+  for (const [key, { copy, live, slices: own }] of wanted) {
+    assert.ok(live !== undefined && isSame(copy, live), `${target.clusterID} ${key}`);
+    for (const slice of own) slices.set(keyOfObject(slice), slice);
+  }
+  // A copy that a user gave a selector keeps the slices that it has.
+  const frozen = new Set(target.services.filter(hasSelector).map(keyOfObject));
+  const found = target.slices.filter((slice) => isOurSlice(slice) && !frozen.has(serviceOf(slice)));
+  assert.deepEqual(
+    found.map(keyOfObject).toSorted(),
+    [...slices.keys()].toSorted(),
+    `the slices of ${what} in ${target.clusterID}`,
+  );
+  for (const live of found) {
+    const slice = slices.get(keyOfObject(live)) as EndpointSlice;
+    assert.ok(isSameSlice(slice, live), `${target.clusterID} ${keyOfObject(live)}`);
   }
 }
 
@@ -348,6 +380,7 @@ function viewOf({ id, settings, kube }: WorldCluster): ClusterView {
     slices: kube.objects<EndpointSlice>('endpointslices'),
     nodes: kube.objects<Node>('nodes'),
     nativeServices: kube.objects<NativeService>('nativeservices'),
+    virtualMachines: kube.objects<VirtualMachine>('virtualmachines'),
     namespaces: kube.objects('namespaces').map(({ metadata }) => metadata.name),
   };
 }

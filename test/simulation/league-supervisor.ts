@@ -11,6 +11,7 @@ import { copiesPart } from '../../src/kubernetes/copies/copies-part.ts';
 import { MemberControllers } from '../../src/kubernetes/league/member-controllers.ts';
 import { memberLeadership } from '../../src/kubernetes/league/member-leadership.ts';
 import { MemberSet } from '../../src/kubernetes/members/member-set.ts';
+import { vmsPart } from '../../src/kubernetes/vms/vms-part.ts';
 import { systemNamespace } from './league-compiled.ts';
 import type { Process } from './simulation.ts';
 
@@ -62,6 +63,7 @@ export function startSupervisor(
     controllerOf: (member) =>
       memberController(member.clusterID, [
         copiesPart({ ...shared, member, members, lookUp: () => Promise.resolve([]) }),
+        vmsPart({ ...shared, member }),
       ]),
     leadershipOf: (member) =>
       memberLeadership({

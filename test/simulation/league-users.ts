@@ -7,6 +7,7 @@ import type { EndpointSlice, Service } from '../../src/kubernetes/objects.ts';
 import { isCopy } from '../../src/kubernetes/services/compile-copy.ts';
 import type { MemoryKube } from '../fakes/memory-kube/memory-kube.ts';
 import { isOwnSlice } from '../../src/kubernetes/services/slice-source.ts';
+import { isVmService, isVmSlice } from '../../src/kubernetes/vms/vm-marks.ts';
 import { systemNamespace } from './league-compiled.ts';
 
 const namespaces = ['app', 'ops'];
@@ -60,14 +61,21 @@ export class LeagueUsers {
       () => this.#delete('endpointslices', namespace, `${name}-${random.integer(1, 2)}`),
       () => this.#putNativeService(random, namespace, name),
       () => this.#delete('nativeservices', namespace, name),
+      () => this.#putMachine(random, namespace, name),
+      () => this.#putMachine(random, namespace, name),
+      () => this.#delete('virtualmachines', namespace, name),
     ]);
     this.#act(act);
   }
 
   /** Something that they should not do. */
   meddle(random: SeededRandom): void {
-    const copies = this.#cluster.objects<Service>('services').filter(isCopy);
-    const slices = this.#cluster.objects<EndpointSlice>('endpointslices').filter(isOwnSlice);
+    const copies = this.#cluster
+      .objects<Service>('services')
+      .filter((each) => isCopy(each) || isVmService(each));
+    const slices = this.#cluster
+      .objects<EndpointSlice>('endpointslices')
+      .filter((each) => isOwnSlice(each) || isVmSlice(each));
     const act = random.pick([
       () => this.#editCopy(random, copies),
       () => this.#editCopy(random, copies),
@@ -147,6 +155,23 @@ export class LeagueUsers {
     });
   }
 
+  #putMachine(random: SeededRandom, namespace: string, name: string): void {
+    this.#delete('virtualmachines', namespace, name);
+    this.#send('POST', 'virtualmachines', namespace, undefined, {
+      apiVersion: leagueVersion,
+      kind: 'VirtualMachine',
+      metadata: { name },
+      spec: {
+        tags: {
+          ...(random.chance(0.9) && { 'svc.hansa.dev': random.pick(['vms', 'web', '']) }),
+          ...(random.chance(0.5) && { 'svc.global.federated.hansa.dev': random.pick(names) }),
+        },
+        networkInterfaces: [{ internalIP: `${this.#range}.6.${random.integer(1, 9)}` }],
+        ports: [{ name: 'http', port: random.pick([80, 80, 443]) }],
+      },
+    });
+  }
+
   #editCopy(random: SeededRandom, copies: readonly Service[]): void {
     const [copy] = copies.length === 0 ? [] : [random.pick(copies)];
     if (copy === undefined) return;
@@ -184,7 +209,7 @@ export class LeagueUsers {
     const found = this.#cluster
       .objects<Service>('services', namespace)
       .find(({ metadata }) => metadata.name === name);
-    if (found !== undefined && !isCopy(found)) {
+    if (found !== undefined && !isCopy(found) && !isVmService(found)) {
       this.#delete('services', namespace, name);
     } else {
       this.#send('POST', 'services', namespace, undefined, {

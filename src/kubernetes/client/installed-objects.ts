@@ -4,6 +4,7 @@
 import { clusterClaimKind, claimKeys } from '../../api/kinds/cluster-claim.ts';
 import { clustersGroup, federationKind, federationName } from '../../api/kinds/federation.ts';
 import { nativeServiceKind } from '../../api/kinds/native-service.ts';
+import { virtualMachineKind } from '../../api/kinds/virtual-machine.ts';
 import { version } from '../../api/object.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
@@ -172,13 +173,18 @@ async function leaseIn(kube: KubeClient, namespace: string): Promise<readonly In
 }
 
 async function objectsOfUsers(kube: KubeClient): Promise<readonly string[]> {
-  const natives = `/apis/${clustersGroup}/${version}/${nativeServiceKind.plural}`;
-  const services = (await orMissing(() => kube.list(natives))) ?? [];
+  const named = await Promise.all(
+    [nativeServiceKind, virtualMachineKind].map(async ({ kind, plural }) => {
+      const path = `/apis/${clustersGroup}/${version}/${plural}`;
+      const objects = (await orMissing(() => kube.list(path))) ?? [];
+      return objects.map(
+        ({ metadata: { namespace = '', name } }) => `${kind} ${namespace}/${name}`,
+      );
+    }),
+  );
   const claims = (await orMissing(() => kube.list<ClaimObject>(claimsPath))) ?? [];
   return [
-    ...services.map(
-      ({ metadata: { namespace = '', name } }) => `${nativeServiceKind.kind} ${namespace}/${name}`,
-    ),
+    ...named.flat(),
     ...claims
       .filter(({ spec }) => !ownClaims.has(spec?.name))
       .map(({ metadata: { name } }) => `${clusterClaimKind.kind} ${name}`),

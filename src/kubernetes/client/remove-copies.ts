@@ -1,11 +1,18 @@
-// Removes the copies that supervisors wrote into a cluster, and their condition on member Services, with the
-// credential of the user. A copy that a user took over stays, without our marks.
+// Removes the copies and VM Services that supervisors wrote into a cluster, and their condition on member
+// Services, with the credential of the user. A copy that a user took over stays, without our marks.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { type Copies, otherConditions, servicePath, slicePath } from '../copies/find-copies.ts';
-import { copyAnnotation, deletingAnnotation, epochAnnotation, managedByLabel } from '../names.ts';
+import {
+  copyAnnotation,
+  deletingAnnotation,
+  epochAnnotation,
+  managedByLabel,
+  taggedAnnotation,
+  vmAnnotation,
+} from '../names.ts';
 import type { ObjectMeta, Service } from '../objects.ts';
 import { orMissing } from './cluster-facts.ts';
 import { whilePoliciesEnd } from './wait-for-policies.ts';
@@ -24,7 +31,7 @@ export async function removeCopies(kube: KubeClient, copies: Copies): Promise<nu
   for (const { metadata } of copies.slices) {
     await attempt(() => kube.delete(slicePath(metadata), preconditionsOf(metadata)));
   }
-  for (const { metadata } of copies.services) {
+  for (const { metadata } of [...copies.services, ...copies.vmServices]) {
     await attempt(() => kube.delete(servicePath(metadata), preconditionsOf(metadata)));
   }
   for (const service of copies.members) {
@@ -47,6 +54,8 @@ export async function removeMarks(
 ): Promise<void> {
   const annotations = {
     [copyAnnotation]: null,
+    [vmAnnotation]: null,
+    [taggedAnnotation]: null,
     [epochAnnotation]: null,
     [deletingAnnotation]: null,
   };

@@ -132,6 +132,29 @@ suite('hansa cluster leave', () => {
     assert.deepEqual(app2.objects.get(`${services}/web`)?.spec, spec);
   });
 
+  test('deletes VM Services, and refuses while there are machines of users', async () => {
+    const vms = '/apis/clusters.hansa.dev/v1alpha1/namespaces/shop/virtualmachines';
+    const labels = { 'endpointslice.kubernetes.io/managed-by': 'vms.clusters.hansa.dev' };
+    const annotations = {
+      'vm.antreaplus.vmware-tanzu.com': 'web',
+      'clusters.hansa.dev/epoch': '3',
+    };
+    const own = { namespace: 'shop', labels, annotations };
+    app2.put(`${services}/web`, { metadata: { name: 'web', ...own }, spec: {} });
+    app2.put(`${slices}/web-x`, { metadata: { name: 'web-x', ...own } });
+    const { 'clusters.hansa.dev/epoch': _, ...unproved } = annotations;
+    const mine = { name: 'mine', namespace: 'shop', labels, annotations: unproved };
+    app2.put(`${services}/mine`, { metadata: mine, spec: {} });
+    app2.put(`${vms}/web-1`, { metadata: { name: 'web-1', namespace: 'shop' } });
+    const { error } = await leave();
+    assert.match(error?.message ?? '', /VirtualMachine shop\/web-1.*--delete-objects/);
+    app2.objects.delete(`${vms}/web-1`);
+    const ran = await leave();
+    assert.equal(ran.error, undefined, ran.error?.message);
+    assert.match(ran.notes, /1 VM Service\n {2}1 EndpointSlice\n/);
+    assert.deepEqual(left(), [`${services}/mine`]);
+  });
+
   test('tries again while a policy still keeps the marks of a Service', async () => {
     const spec = { selector: { app: 'web' } };
     app2.put(`${services}/web`, {

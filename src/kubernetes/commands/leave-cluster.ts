@@ -169,7 +169,7 @@ function refuseObjectsOfUsers(
 
 function planLines(leave: Leave): readonly string[] {
   const { id, known, home, found, copies } = leave;
-  const { services, slices, members, takenOver } = copies;
+  const { services, vmServices, slices, members, takenOver } = copies;
   const isLast = found.otherSites.length === 0;
   const count = (number: number, what: string): string =>
     `  ${number} ${what}${number === 1 ? '' : 's'}`;
@@ -184,6 +184,7 @@ function planLines(leave: Leave): readonly string[] {
     ...(isLast
       ? [
           count(services.length, 'copied Service'),
+          count(vmServices.length, 'VM Service'),
           count(slices.length, 'EndpointSlice'),
           count(members.length, 'condition'),
         ].filter((line) => !line.startsWith('  0 '))

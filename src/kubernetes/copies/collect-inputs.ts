@@ -113,9 +113,14 @@ export function sourceSlices(
   return slices.byIndex('service', `${namespace}/${name}`).filter(isSource);
 }
 
-/** In its own cluster a Service is reached by its pods, whatever its type is. */
+/** In its own cluster a Service is reached by its pods or machines, whatever its type is. */
 export function isReachedByPods({ kind, exposure }: MemberService, isLocal: boolean): boolean {
-  return kind === 'Service' && (isLocal || exposure.by === 'pods');
+  return kind === 'Service' && (isLocal || hasSlices(exposure));
+}
+
+/** Whether slices of its own cluster say how others reach it. */
+export function hasSlices({ by }: MemberService['exposure']): boolean {
+  return by === 'pods' || by === 'machines';
 }
 
 export function hasHostNames({ exposure }: MemberService): boolean {
@@ -175,7 +180,7 @@ function findings(
           reason: 'IllegalUnreachablePolicy',
           message: `The annotation ${unreachableAnnotation} must be keep, drain or remove, and may have a number of seconds after it, as in "keep 600". It is ignored.`,
         };
-  if (service.exposure.by === 'pods') {
+  if (hasSlices(service.exposure)) {
     const refused = sourceSlices(member, service)
       .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
       .map((slice) => factsOf(slice, usable).refusedAddress)

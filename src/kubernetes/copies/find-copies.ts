@@ -1,14 +1,18 @@
-// Finds the copies that supervisors wrote into a cluster, and their condition on member Services, by lists. Only
+// Finds the copies and VM Services that supervisors wrote into a cluster, and their condition on member Services, by lists. Only
 // objects with our epoch and another of our marks count as copies. A copy that a user took over is the user's.
 
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
-import { epochAnnotation, managedByLabel, manager, memberCondition } from '../names.ts';
+import { epochAnnotation, managedByLabel, managers, memberCondition } from '../names.ts';
 import type { EndpointSlice, ObjectMeta, Service } from '../objects.ts';
 import { isCopy, isDisposable } from '../services/compile-copy.ts';
+import { isDisposableVmService, isVmService } from '../vms/vm-marks.ts';
 
 export interface Copies {
   readonly services: readonly Service[];
+  /** Those of VirtualMachines. */
+  readonly vmServices: readonly Service[];
+  /** Of both. */
   readonly slices: readonly EndpointSlice[];
   /** Services of users with our condition in their status. */
   readonly members: readonly Service[];
@@ -19,15 +23,21 @@ export interface Copies {
 export async function findCopies(kube: Pick<KubeClient, 'list'>): Promise<Copies> {
   const services = await kube.list<Service>('/api/v1/services');
   const slices = await kube.list<EndpointSlice>('/apis/discovery.k8s.io/v1/endpointslices', {
-    labelSelector: `${managedByLabel}=${manager}`,
+    labelSelector: `${managedByLabel} in (${managers.join(',')})`,
   });
   return {
     services: services.filter(isDisposable),
+    vmServices: services.filter(isDisposableVmService),
     slices: slices.filter(({ metadata }) => metadata.annotations?.[epochAnnotation] !== undefined),
-    members: services.filter((service) => !isDisposable(service) && hasCondition(service)),
-    takenOver: services.filter((service) => isCopy(service) && !isDisposable(service)),
+    members: services.filter((service) => !isRemoved(service) && hasCondition(service)),
+    takenOver: services.filter(
+      (service) => (isCopy(service) || isVmService(service)) && !isRemoved(service),
+    ),
   };
 }
+
+const isRemoved = (service: Service): boolean =>
+  isDisposable(service) || isDisposableVmService(service);
 
 const hasCondition = ({ status }: Service): boolean =>
   status?.conditions?.some(({ type }) => type === memberCondition) ?? false;

@@ -19,7 +19,7 @@ import type {
   MemberServiceView,
 } from '../services/service-view.ts';
 import { isOwnSlice } from '../services/slice-source.ts';
-import { collectInputs, outsideAddresses, sourceSlices } from './collect-inputs.ts';
+import { collectInputs, hasSlices, outsideAddresses, sourceSlices } from './collect-inputs.ts';
 import { type SyncedMember, type SyncedMembers, usableOf } from './synced-member.ts';
 
 export interface ListOptions {
@@ -117,10 +117,11 @@ function memberView(input: MemberInput, member: SyncedMember, plan: Plan): Membe
 }
 
 function typeOf(
-  { kind, namespace, name }: MemberService,
+  { kind, namespace, name, exposure }: MemberService,
   { services }: SyncedMember,
 ): MemberServiceView['type'] {
   if (kind === 'NativeService') return 'NativeService';
+  if (exposure.by === 'machines') return 'VirtualMachines';
   const { type = 'ClusterIP', clusterIP } = services.byKey(`${namespace}/${name}`)?.spec ?? {};
   return type === 'ClusterIP' && clusterIP === 'None' ? 'Headless' : type;
 }
@@ -128,7 +129,7 @@ function typeOf(
 function endpointsOf(service: MemberService, member: SyncedMember): number {
   const { exposure } = service;
   const usable = usableOf(member);
-  if (exposure.by === 'pods') {
+  if (hasSlices(exposure)) {
     return sourceSlices(member, service)
       .flatMap(({ endpoints }) => endpoints ?? [])
       .filter(

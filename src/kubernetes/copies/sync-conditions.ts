@@ -144,6 +144,6 @@ function conditionsWith(
   return setCondition(conditions, update, nowMs);
 }
 
-function bounded(message: string): string {
+export function bounded(message: string): string {
   return message.length > maxMessageLength ? `${message.slice(0, maxMessageLength - 1)}…` : message;
 }

@@ -23,7 +23,7 @@ import { refreshMs } from './host-names.ts';
 import { syncConditions } from './sync-conditions.ts';
 import { slicesKey } from './sync-keys.ts';
 import { type CopyProblem, DoneSources, type FederatedState, type SyncTerm } from './sync-term.ts';
-import type { SyncedMember } from './synced-member.ts';
+import { isOpen } from './synced-member.ts';
 
 /** The state of a member changes when it has been read, and then all keys come again; this is for safety. */
 const unreadMs = 5000;
@@ -112,15 +112,6 @@ const copies: OwnedServices = {
   isSame: isSameCopy,
   repaired: repairedCopy,
 };
-
-function isOpen({ namespaces }: SyncedMember, name: string): boolean {
-  const found = namespaces.byKey(name);
-  return (
-    found !== undefined &&
-    found.metadata.deletionTimestamp === undefined &&
-    found.status?.phase !== 'Terminating'
-  );
-}
 
 /** The sources whose slices need no look, because nothing that they depend on has changed. */
 function stillDone(

@@ -27,6 +27,16 @@ export interface SyncedMembers {
   onChange(listener: (clusterID: string) => void): () => void;
 }
 
+/** Whether objects can be created in the namespace. */
+export function isOpen({ namespaces }: Pick<SyncedMember, 'namespaces'>, name: string): boolean {
+  const found = namespaces.byKey(name);
+  return (
+    found !== undefined &&
+    found.metadata.deletionTimestamp === undefined &&
+    found.status?.phase !== 'Terminating'
+  );
+}
+
 const usable = new WeakMap<SyncedMember['settings'], UsableAddresses>();
 
 /** The addresses of a member that other members may get. */

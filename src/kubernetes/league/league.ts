@@ -16,6 +16,7 @@ import { removeOwnCopies } from '../leaving/remove-own-copies.ts';
 import { type MemberConnector, memberConnector } from '../members/connect-member.ts';
 import { MemberSet } from '../members/member-set.ts';
 import type { KubernetesSettings } from '../settings.ts';
+import { vmsPart } from '../vms/vms-part.ts';
 import { MemberControllers } from './member-controllers.ts';
 import { type LedMember, memberLeadership } from './member-leadership.ts';
 import { waitForSupervisor } from './wait-for-supervisor.ts';
@@ -166,6 +167,7 @@ export class League {
       controllerOf: (member) =>
         memberController(member.clusterID, [
           copiesPart({ member, members, clock, log, namespace, lookUp }),
+          vmsPart({ member, clock, namespace }),
         ]),
       leadershipOf: (member) => this.#leadershipOf(member, this.#holder),
     });

@@ -8,9 +8,10 @@ import { epochOf } from '../fencing/fenced-writer.ts';
 import { recordIn } from '../members/field-values.ts';
 import { metaIn } from '../members/read-meta.ts';
 import type { Member } from '../members/member.ts';
-import { manager, managedByLabel } from '../names.ts';
-import type { ObjectMeta } from '../objects.ts';
+import { managedByLabel, managers } from '../names.ts';
+import type { ObjectMeta, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
+import { isVmService } from '../vms/vm-marks.ts';
 
 export interface WrittenObjects {
   readonly services: Pick<Member['services'], 'objects' | 'onChange'>;
@@ -22,12 +23,14 @@ export function* writtenObjects({
   services,
   slices,
 }: WrittenObjects): Generator<{ readonly metadata: ObjectMeta }, void> {
-  for (const service of services.objects()) if (isCopy(service)) yield service;
+  for (const service of services.objects()) if (isWritten(service)) yield service;
   for (const slice of slices.objects()) if (isOurs(slice)) yield slice;
 }
 
+const isWritten = (service: Service): boolean => isCopy(service) || isVmService(service);
+
 const isOurs = ({ metadata }: { readonly metadata: ObjectMeta }): boolean =>
-  metadata.labels?.[managedByLabel] === manager;
+  managers.some((one) => metadata.labels?.[managedByLabel] === one);
 
 /** The highest epoch of the cached objects, and of those that were cached before. */
 export class HighestWritten {
@@ -38,7 +41,7 @@ export class HighestWritten {
     for (const object of writtenObjects(member)) this.#see(object);
     this.#stops = [
       member.services.onChange((change) => {
-        if (change.new !== undefined && isCopy(change.new)) this.#see(change.new);
+        if (change.new !== undefined && isWritten(change.new)) this.#see(change.new);
       }),
       member.slices.onChange((change) => {
         if (change.new !== undefined && isOurs(change.new)) this.#see(change.new);
@@ -85,7 +88,7 @@ async function highestIn(client: Pick<KubeClient, 'request'>, path: string): Pro
       method: 'GET',
       path,
       query: {
-        labelSelector: `${managedByLabel}=${manager}`,
+        labelSelector: `${managedByLabel} in (${managers.join(',')})`,
         limit: String(pageSize),
         ...position,
       },

@@ -2,7 +2,7 @@
 
 import { failureOf, type FailureReason } from '../../core/kube/reflector/reflector-failure.ts';
 import type { Finding } from '../members/identity.ts';
-import { managedByLabel, manager } from '../names.ts';
+import { managedByLabel, managers } from '../names.ts';
 
 const reasons: Partial<Record<FailureReason, Finding>> = {
   unauthorized: {
@@ -35,5 +35,5 @@ export function withRemedy(clusterID: string, { reason, message }: Finding): Fin
   };
 }
 
-/** Deletes copies of Services, and their slices. */
-export const removalCommand = `kubectl delete services,endpointslices -A -l ${managedByLabel}=${manager}`;
+/** Deletes copies of Services, VM Services, and the slices of both. */
+export const removalCommand = `kubectl delete services,endpointslices -A -l '${managedByLabel} in (${managers.join(',')})'`;

@@ -30,7 +30,9 @@ export async function removeOwnCopies({ client, ...term }: FarewellTerm): Promis
   };
   for (let round = 1; round <= maxRounds; round++) {
     signal.throwIfAborted();
-    const { services, slices, members } = await findCopies(client);
+    const found = await findCopies(client);
+    const { slices, members } = found;
+    const services = [...found.services, ...found.vmServices];
     if (services.length + slices.length + members.length === 0) return;
     for (const slice of slices) {
       await attempt(() => writer.remove(slicePath(slice.metadata), slice));

@@ -12,6 +12,8 @@ import {
   manager,
   memberCondition,
   originKey,
+  vmAnnotation,
+  vmManager,
 } from '../names.ts';
 import {
   annotationOf,
@@ -115,8 +117,9 @@ const copies = (site: string): Policy => ({
       expression: [
         "request.operation != 'CREATE'",
         `(object.metadata.?labels[?${text(managedByLabel)}].orValue('') == ${text(manager)} && ${annotationOf('object', copyAnnotation)}.orValue(${annotationOf('object', originKey)}.orValue('')) != '')`,
+        `(object.metadata.?labels[?${text(managedByLabel)}].orValue('') == ${text(vmManager)} && ${annotationOf('object', vmAnnotation)}.orValue('') != '')`,
       ].join(' || '),
-      message: `a copy needs the label ${managedByLabel}: ${manager}, and the annotation ${copyAnnotation} (a Service) or ${originKey} (an EndpointSlice)`,
+      message: `a copy needs the label ${managedByLabel}: ${manager}, and the annotation ${copyAnnotation} (a Service) or ${originKey} (an EndpointSlice). What belongs to VirtualMachines needs the label ${managedByLabel}: ${vmManager}, and the annotation ${vmAnnotation}`,
     },
     {
       expression: "request.operation != 'DELETE' || variables.deleting == variables.oldEpoch",

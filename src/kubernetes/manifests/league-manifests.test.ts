@@ -26,6 +26,7 @@ suite('the objects of a member', () => {
       'CustomResourceDefinition clusterclaims.clusters.hansa.dev',
       'CustomResourceDefinition federations.clusters.hansa.dev',
       'CustomResourceDefinition nativeservices.clusters.hansa.dev',
+      'CustomResourceDefinition virtualmachines.clusters.hansa.dev',
       'Namespace hansa-system',
       'ServiceAccount hansa-system hansa',
       'ClusterRole hansa-league-member',

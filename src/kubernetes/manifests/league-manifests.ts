@@ -4,6 +4,7 @@ import { crdOf } from '../../api/documents/crd.ts';
 import { clusterClaimKind } from '../../api/kinds/cluster-claim.ts';
 import { federationKind } from '../../api/kinds/federation.ts';
 import { nativeServiceKind } from '../../api/kinds/native-service.ts';
+import { virtualMachineKind } from '../../api/kinds/virtual-machine.ts';
 import { type Manifest, namespaceManifest, ownLabels } from '../../core/kube/manifests/manifest.ts';
 import { defaultNamespace } from '../names.ts';
 import { claimPolicies } from './claim-policies.ts';
@@ -42,7 +43,7 @@ export function leagueManifests(options: LeagueOptions): readonly Manifest[] {
 
 /** The CRDs of the kinds in clusters. */
 export function leagueCrds(): readonly Manifest[] {
-  return [clusterClaimKind, federationKind, nativeServiceKind].map((kind) => {
+  return [clusterClaimKind, federationKind, nativeServiceKind, virtualMachineKind].map((kind) => {
     const { metadata, spec } = crdOf(kind);
     return {
       apiVersion: 'apiextensions.k8s.io/v1',

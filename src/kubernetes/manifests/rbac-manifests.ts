@@ -91,9 +91,10 @@ const memberRules = [
   },
   {
     apiGroups: [clustersGroup],
-    resources: ['clusterclaims', 'federations', 'nativeservices'],
+    resources: ['clusterclaims', 'federations', 'nativeservices', 'virtualmachines'],
     verbs: read,
   },
+  { apiGroups: [clustersGroup], resources: ['virtualmachines/status'], verbs: ['update'] },
 ] as const;
 
 const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] } as const;

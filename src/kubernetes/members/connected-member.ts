@@ -45,6 +45,7 @@ export class ConnectedMember implements Member {
   readonly nodes: Member['nodes'];
   readonly namespaces: Member['namespaces'];
   readonly nativeServices: Member['nativeServices'];
+  readonly virtualMachines: Member['virtualMachines'];
   readonly #options: ConnectedMemberOptions;
   readonly #clock: Clock;
   readonly #identity: ReturnType<typeof identityCollections>;
@@ -89,7 +90,9 @@ export class ConnectedMember implements Member {
     this.namespaces = objects.namespaces;
     this.nativeServices = objects.nativeServices;
     this.#objects = new Map(Object.entries(objects));
-    this.#added = new Map(Object.entries(addedCollections(collections)));
+    const added = addedCollections(collections, namespace);
+    this.virtualMachines = added.virtualMachines;
+    this.#added = new Map(Object.entries(added));
     this.#state = {
       state: 'Connecting',
       ...this.#now(),

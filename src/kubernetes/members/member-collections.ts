@@ -3,6 +3,7 @@
 import { clusterClaimKind } from '../../api/kinds/cluster-claim.ts';
 import { clustersGroup, federationKind, federationName } from '../../api/kinds/federation.ts';
 import { type NativeService, nativeServiceKind } from '../../api/kinds/native-service.ts';
+import { type VirtualMachine, virtualMachineKind } from '../../api/kinds/virtual-machine.ts';
 import { version } from '../../api/object.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
@@ -12,15 +13,11 @@ import { serviceNameLabel } from '../names.ts';
 import type { EndpointSlice, Namespace, Node, ObjectMeta, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
+import { serviceOfVm } from '../vms/vm-tags.ts';
 import { type ReflectedClaim, readClaim } from './identity.ts';
 import type { ReflectedFederation } from './read-federation.ts';
-import {
-  readEndpointSlice,
-  readNamespace,
-  readNativeService,
-  readNode,
-  readService,
-} from './read-objects.ts';
+import { readEndpointSlice, readNamespace, readNode, readService } from './read-objects.ts';
+import { readNativeService, readVirtualMachine } from './read-outside.ts';
 
 export interface CollectionOptions {
   readonly client: KubeClient;
@@ -42,7 +39,7 @@ const fewObjects = { maxObjects: 1000, maxBytes: 8 * mebibyte, maxValues: 100_00
 
 /**
  * As a cluster sends them. A hostile member must not fill the memory of the site: these are room for 100,000
- * endpoints, 20,000 Services and 5,000 nodes.
+ * endpoints, 20,000 Services, 20,000 machines and 5,000 nodes.
  */
 const limits = {
   services: { maxBytes: 64 * mebibyte, maxValues: 2_000_000 },
@@ -50,6 +47,7 @@ const limits = {
   nodes: { maxBytes: 128 * mebibyte, maxValues: 4_000_000 },
   namespaces: { maxBytes: 32 * mebibyte, maxValues: 1_000_000 },
   nativeServices: { maxBytes: 16 * mebibyte, maxValues: 500_000 },
+  virtualMachines: { maxBytes: 64 * mebibyte, maxValues: 2_000_000 },
 } as const;
 
 /** What a cluster says about itself. */
@@ -127,11 +125,23 @@ export function objectCollections(options: CollectionOptions, namespace: string)
  * Kinds that a cluster may not serve, or that a site may have no rights to because an older version joined. A
  * part of the member controller that needs one waits for it by itself.
  */
-export function addedCollections(_options: CollectionOptions): AddedCollections {
-  return {};
+export function addedCollections(options: CollectionOptions, namespace: string) {
+  const common = commonOptions(options);
+  return {
+    virtualMachines: new Reflector<VirtualMachine & KubeObject, 'service'>({
+      ...common,
+      path: pathOf(virtualMachineKind.plural),
+      transform: readVirtualMachine,
+      limits: limits.virtualMachines,
+      indexes: {
+        service: (vm) => {
+          const name = serviceOfVm(vm, namespace);
+          return typeof name === 'string' ? [keyOf({ ...(vm.metadata as ObjectMeta), name })] : [];
+        },
+      },
+    }),
+  };
 }
-
-export type AddedCollections = Readonly<Record<string, Reflector<KubeObject, string>>>;
 
 const keyOf = ({ namespace = '', name }: ObjectMeta): string => `${namespace}/${name}`;
 

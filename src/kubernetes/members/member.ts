@@ -2,6 +2,7 @@
 
 import type { Federation } from '../../api/kinds/federation.ts';
 import type { NativeService } from '../../api/kinds/native-service.ts';
+import type { VirtualMachine } from '../../api/kinds/virtual-machine.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import type { Reflector } from '../../core/kube/reflector/reflector.ts';
 import type { EndpointSlice, Namespace, Node, Service } from '../objects.ts';
@@ -49,6 +50,8 @@ export interface Member {
   readonly nodes: Reflector<Node>;
   readonly namespaces: Reflector<Namespace>;
   readonly nativeServices: Reflector<NativeService & KubeObject, 'federated'>;
+  /** By NAMESPACE/NAME of the Service that their tags name. A cluster may not serve them. */
+  readonly virtualMachines: Reflector<VirtualMachine & KubeObject, 'service'>;
 }
 
 /** The members that `Federation` of the home cluster lists. */

@@ -8,6 +8,7 @@ import {
   memberAnnotations,
   originKey,
   serviceNameLabel,
+  vmAnnotation,
 } from '../names.ts';
 import type { ObjectMeta, OwnerReference } from '../objects.ts';
 import { compact, itemsIn, recordIn, textIn, timeIn } from './field-values.ts';
@@ -18,6 +19,7 @@ const annotations: ReadonlySet<string> = new Set([
   ...memberAnnotations.namespaced,
   copyAnnotation,
   originKey,
+  vmAnnotation,
 ]);
 const maxOwners = 16;
 /** The oldest Service decides about ports. One that hides its age must not. */
@@ -42,7 +44,8 @@ export function metaIn(value: unknown): ObjectMeta {
   });
 }
 
-function picked(
+/** The texts under the keys that are used; undefined where there are none. */
+export function picked(
   value: unknown,
   isUsed: (key: string) => boolean,
 ): Readonly<Record<string, string>> | undefined {

@@ -13,13 +13,9 @@ import { memberOfNativeService, memberOfService } from '../services/member-servi
 import { addressesOfNode } from '../services/member-service.ts';
 import { readClaim } from './identity.ts';
 import { listedMembers } from './read-federation.ts';
-import {
-  readEndpointSlice,
-  readNamespace,
-  readNativeService,
-  readNode,
-  readService,
-} from './read-objects.ts';
+import { readEndpointSlice, readNamespace, readNode, readService } from './read-objects.ts';
+import { compileVmService } from '../vms/compile-vm-service.ts';
+import { readNativeService, readVirtualMachine } from './read-outside.ts';
 
 const metadata = {
   name: 'web',
@@ -186,6 +182,33 @@ test('a cached slice has addresses, conditions and ports, and nothing about node
   assert.deepEqual(read.ports?.[0], { name: '', port: 8080, protocol: 'TCP' });
 });
 
+test('a cached machine has the tags that matter, its place and its status', () => {
+  const read = readVirtualMachine({
+    apiVersion: 'clusters.hansa.dev/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { ...metadata, managedFields: [{}] },
+    spec: {
+      id: 'i-1',
+      tags: { 'svc.hansa.dev': 'web', 'svc.federated.hansa.dev': 7, team: 'shop' },
+      networkInterfaces: [{ internalIP: '10.1.0.1', mac: 'x' }, {}, null],
+      ports: [{ port: 80 }, { port: 0 }, { port: 81, name: 'Not Legal' }],
+    },
+    status: { service: 'web', conditions: [{ type: 'Published', status: 'True' }, 'x'], more: 1 },
+  } as unknown as Parameters<typeof readVirtualMachine>[0]);
+  assert.deepEqual(read.spec, {
+    id: 'i-1',
+    tags: { 'svc.hansa.dev': 'web' },
+    networkInterfaces: [{ internalIP: '10.1.0.1' }],
+    ports: [{ port: 80, protocol: 'TCP' }],
+  });
+  assert.equal(read.status?.service, 'web');
+  assert.deepEqual(
+    read.status.conditions?.map(({ type }) => type),
+    ['Published'],
+  );
+  assert.equal('managedFields' in read.metadata, false);
+});
+
 test('a cached node has its addresses and whether it is ready', () => {
   const read = readNode({
     apiVersion: 'v1',
@@ -234,6 +257,9 @@ test('whatever a cluster sends, reading and compiling it does not throw (propert
     'internalIP',
     'unreachable',
     '__proto__',
+    'tags',
+    'id',
+    'svc.hansa.dev',
     'annotations',
     'labels',
   );
@@ -264,6 +290,9 @@ test('whatever a cluster sends, reading and compiling it does not throw (propert
       const ref = { scope: 'namespaced', namespace: 'shop', name: 'web' } as const;
       memberOfService('a', ref, readService(object));
       memberOfNativeService('a', ref, readNativeService(object));
+      const vm = readVirtualMachine(object);
+      const vms = { vms: [vm], clusterID: 'a', namespace: 'shop', name: 'web' };
+      compileVmService({ ...vms, systemNamespace: 'x' });
       addressesOfNode(readNode(object));
       for (const { addresses } of readEndpointSlice(object).endpoints ?? []) {
         for (const address of addresses) assert.equal(typeof address, 'string');

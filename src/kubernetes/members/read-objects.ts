@@ -1,12 +1,11 @@
 // Makes the objects that reflectors cache out of those that a cluster sends: only the fields that the
 // plane uses, each of its type. These functions never throw, whatever a cluster sends. Pure.
 
-import type { NativeService } from '../../api/kinds/native-service.ts';
-import type { KubeObject } from '../../core/kube/kube-client.ts';
 import { memberCondition } from '../names.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import { changedFields } from '../services/copy-spec.ts';
 import { federatedRefOf } from '../services/federated-name.ts';
+import { isVmService } from '../vms/vm-marks.ts';
 import type {
   Condition,
   Endpoint,
@@ -40,7 +39,6 @@ const most = {
   slicePorts: 250,
   ingress: 100,
   conditions: 64,
-  interfaces: 100,
 } as const;
 /** The API server allows 32,768 characters in the message of a condition. */
 const maxMessageLength = 32_768;
@@ -60,7 +58,7 @@ export function readService(object: Service): Service {
   const metadata = metaIn(wholeMeta);
   const head = { apiVersion: 'v1', kind: 'Service', metadata } as const;
   // The scope of the namespace does not matter here.
-  const isOurs = isCopy({ metadata });
+  const isOurs = isCopy({ metadata }) || isVmService({ metadata });
   const isUsed = isOurs || federatedRefOf(metadata, '') !== undefined;
   if (!isUsed) return { ...head, spec: {}, ...leftCondition(status) };
   const from = recordIn(spec);
@@ -93,7 +91,7 @@ function selectorIn(value: unknown): Readonly<Record<string, string>> | undefine
   return key === undefined ? undefined : { [key]: textIn(recordIn(value)[key]) ?? '' };
 }
 
-const protocolIn = (value: unknown): Protocol | undefined => oneOf(value, protocols);
+export const protocolIn = (value: unknown): Protocol | undefined => oneOf(value, protocols);
 
 function servicePortIn(value: unknown): ServicePort | undefined {
   const from = recordIn(value);
@@ -114,10 +112,10 @@ function servicePortIn(value: unknown): ServicePort | undefined {
 }
 
 /** Another name would make the API server refuse a copy. */
-const isPortName = (value: unknown): boolean =>
+export const isPortName = (value: unknown): boolean =>
   value === undefined || value === null || labelIn(value) !== undefined;
 
-const isProtocol = (value: unknown): boolean =>
+export const isProtocol = (value: unknown): boolean =>
   value === undefined || protocolIn(value) !== undefined;
 
 function serviceStatusIn(value: unknown): Service['status'] {
@@ -155,7 +153,7 @@ function ingressIn(value: unknown): Ingress | undefined {
   });
 }
 
-function conditionIn(value: unknown): Condition | undefined {
+export function conditionIn(value: unknown): Condition | undefined {
   const from = recordIn(value);
   const type = textIn(from['type']);
   const status = oneOf(from['status'], ['True', 'False', 'Unknown']);
@@ -263,37 +261,4 @@ export function readNamespace(object: Namespace): Namespace {
     metadata: compact<ObjectMeta>({ name, uid, resourceVersion, deletionTimestamp }),
     ...(phase !== undefined && { status: { phase } }),
   };
-}
-
-/** Interfaces and ports that are not as the CRD wants them are left out. */
-export function readNativeService(object: NativeService & KubeObject): NativeService & KubeObject {
-  const { apiVersion, kind, metadata, spec } = object as unknown as Readonly<
-    Record<string, unknown>
-  >;
-  const from = recordIn(spec);
-  return {
-    apiVersion,
-    kind,
-    metadata: { creationTimestamp: '', ...metaIn(metadata) },
-    spec: {
-      networkInterfaces: itemsIn(from['networkInterfaces'], most.interfaces, (item) => {
-        const { externalIP, internalIP } = recordIn(item);
-        const own = compact<{ externalIP?: string; internalIP?: string }>({
-          externalIP: textIn(externalIP),
-          internalIP: textIn(internalIP),
-        });
-        return Object.keys(own).length === 0 ? undefined : own;
-      }),
-      ports: itemsIn(from['ports'], most.servicePorts, (item) => {
-        const { name, port, protocol } = recordIn(item);
-        const number = portIn(port);
-        if (number === undefined || !isProtocol(protocol) || !isPortName(name)) return undefined;
-        return compact<{ name?: string; port: number; protocol: Protocol }>({
-          name: labelIn(name),
-          port: number,
-          protocol: protocolIn(protocol) ?? 'TCP',
-        });
-      }),
-    },
-  } as unknown as NativeService & KubeObject;
 }

@@ -34,11 +34,17 @@ export interface PortAgreement {
   readonly conflicts: ReadonlyMap<string, readonly PortConflict[]>;
 }
 
+/** A member Service, or a machine behind one. */
+export interface PortVoter
+  extends Pick<MemberService, 'clusterID' | 'namespace' | 'name' | 'createdAt' | 'ports'> {
+  readonly kind: string;
+}
+
 /** A Service of Kubernetes may have many, but all copies carry all of them. */
 export const mostPorts = 100;
 
 /** The oldest first. Equal everywhere, whatever order the members come in. */
-export function byAge(a: MemberService, b: MemberService): number {
+export function byAge(a: PortVoter, b: PortVoter): number {
   return (
     compare(a.createdAt, b.createdAt) ||
     compare(a.clusterID, b.clusterID) ||
@@ -60,7 +66,7 @@ interface Entry extends Omit<AgreedPort, 'name'> {
  * A port is known by its number and protocol. One that has the name of another port, but not its number
  * and protocol, is a conflict. O(ports of all members), after sorting the members.
  */
-export function agreePorts(members: readonly MemberService[]): PortAgreement {
+export function agreePorts(members: readonly PortVoter[]): PortAgreement {
   const entries: Entry[] = [];
   const byNumber = new Map<string, Entry>();
   const byName = new Map<string, Entry>();

@@ -9,6 +9,7 @@ import {
   manager,
 } from '../names.ts';
 import type { Service } from '../objects.ts';
+import type { AgreedPort } from './agree-ports.ts';
 import type { Plan } from './compile-plan.ts';
 import { changedFields } from './copy-spec.ts';
 
@@ -24,17 +25,22 @@ export function compileCopy({ ref, ports }: Plan): Service | undefined {
       labels: { [managedByLabel]: manager },
       annotations: { [copyAnnotation]: ref.name },
     },
-    spec: {
-      type: 'ClusterIP',
-      // Slices of both families; a cluster with one family gets that.
-      ipFamilyPolicy: 'PreferDualStack',
-      ports: ports.map(({ name, port, protocol, appProtocol }) => ({
-        ...(name !== '' && { name }),
-        port,
-        protocol,
-        ...(appProtocol !== undefined && { appProtocol }),
-      })),
-    },
+    spec: plainSpec(ports),
+  };
+}
+
+/** Of a Service whose slices we write. */
+export function plainSpec(ports: readonly AgreedPort[]): Service['spec'] {
+  return {
+    type: 'ClusterIP',
+    // Slices of both families; a cluster with one family gets that.
+    ipFamilyPolicy: 'PreferDualStack',
+    ports: ports.map(({ name, port, protocol, appProtocol }) => ({
+      ...(name !== '' && { name }),
+      port,
+      protocol,
+      ...(appProtocol !== undefined && { appProtocol }),
+    })),
   };
 }
 
@@ -63,7 +69,7 @@ export function isDisposable(service: Pick<Service, 'metadata' | 'spec'>): boole
   );
 }
 
-/** Whether the copy in the cluster is as it should be, apart from its epoch and what the API server adds. */
+/** Whether the Service in the cluster is as it should be, apart from its epoch and what the API server adds. */
 export function isSameCopy(wanted: Service, live: Service): boolean {
   // The server sets targetPort, which means nothing without a selector.
   const portsOf = ({ spec }: Service) =>
@@ -79,8 +85,8 @@ export function isSameCopy(wanted: Service, live: Service): boolean {
     );
   return (
     live.metadata.annotations?.[deletingAnnotation] === undefined &&
-    live.metadata.labels?.[managedByLabel] === manager &&
-    live.metadata.annotations?.[copyAnnotation] === wanted.metadata.annotations?.[copyAnnotation] &&
+    hasAll(wanted.metadata.labels, live.metadata.labels) &&
+    hasAll(wanted.metadata.annotations, live.metadata.annotations) &&
     (live.spec.type ?? 'ClusterIP') === wanted.spec.type &&
     live.spec.ipFamilyPolicy === wanted.spec.ipFamilyPolicy &&
     !isHeadless(live) &&
@@ -92,6 +98,13 @@ export function isSameCopy(wanted: Service, live: Service): boolean {
 /** No update gives a headless Service an address: it must be created again. */
 export function isHeadless({ spec }: Pick<Service, 'spec'>): boolean {
   return spec.clusterIP === 'None';
+}
+
+function hasAll(
+  wanted: Readonly<Record<string, string>> | undefined,
+  live: Readonly<Record<string, string>> = {},
+): boolean {
+  return Object.entries(wanted ?? {}).every(([key, value]) => live[key] === value);
 }
 
 /** The live copy as it should be. Labels and annotations of users stay, for example those for ExternalDNS. */

@@ -160,11 +160,11 @@ function outcomeOf(
   return { status: 'True', reason: 'Federated', message: 'Other clusters reach it.' };
 }
 
-function conflictText({ port, taken }: PortConflict): string {
+export function conflictText({ port, taken }: PortConflict): string {
   const own = `${port.port}/${port.protocol}`;
   const name = port.name === '' ? 'without a name' : JSON.stringify(port.name);
   if (taken === undefined) {
-    return `The port ${name} (${own}) is left out: members that are older have ${mostPorts} other ports, which is the limit. Use another federated Service for it.`;
+    return `The port ${name} (${own}) is left out: members that are older have ${mostPorts} other ports, which is the limit. Use another Service for it.`;
   }
   const { winner, agreed } = taken;
   return `The port ${name} is ${own} here and ${agreed.port}/${agreed.protocol} in ${winner}, which is older. It is left out.`;

@@ -26,7 +26,7 @@ export function refOfKey(key: string, systemNamespace: string): FederatedRef | u
   const slash = key.indexOf('/');
   const namespace = key.slice(0, Math.max(slash, 0));
   const name = key.slice(slash + 1);
-  if (namespace === '' || !serviceName.test(name)) return undefined;
+  if (namespace === '' || !isServiceName(name)) return undefined;
   return namespace === '*'
     ? { scope: 'global', namespace: systemNamespace, name }
     : { scope: 'namespaced', namespace, name };
@@ -39,6 +39,10 @@ export function keyOfCopy(namespace: string, name: string, systemNamespace: stri
 
 /** Names of Services, which are DNS labels of RFC 1035 in every version of Kubernetes. */
 const serviceName = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
+
+export function isServiceName(text: string): boolean {
+  return serviceName.test(text);
+}
 
 /** Undefined for what has no such annotation. */
 export function federatedRefOf(
@@ -59,7 +63,7 @@ export function federatedRefOf(
     return { reason: 'ConflictingAnnotations', message };
   }
   const { scope, key, name } = first;
-  if (!serviceName.test(name)) {
+  if (!isServiceName(name)) {
     const message = `The annotation ${key} has the value ${JSON.stringify(excerpt(name))}, which cannot be the name of a Service. Use at most 63 lower-case letters, digits and hyphens, with a letter first.`;
     return { reason: 'IllegalName', message };
   }
@@ -70,6 +74,8 @@ export function federatedRefOf(
   return { scope, name, namespace: scope === 'global' ? systemNamespace : namespace };
 }
 
-export function isRef(value: FederatedRef | NameProblem | undefined): value is FederatedRef {
+export function isRef(
+  value: FederatedRef | { readonly reason: string } | undefined,
+): value is FederatedRef {
   return value !== undefined && 'scope' in value;
 }

@@ -2,6 +2,7 @@
 
 import type { NativeService } from '../../api/kinds/native-service.ts';
 import type { IPFamily, Node, Protocol, Service, ServicePort } from '../objects.ts';
+import { isVmService } from '../vms/vm-marks.ts';
 import type { FederatedRef } from './federated-name.ts';
 
 /** A port of a member Service. */
@@ -18,6 +19,8 @@ export interface MemberPort {
 /** How other clusters reach it. */
 export type Exposure =
   | { readonly by: 'pods' }
+  /** Machines outside Kubernetes, whose addresses are in slices as those of pods are. */
+  | { readonly by: 'machines' }
   | { readonly by: 'addresses'; readonly addresses: readonly string[] }
   /** Their ports are open only in the families of the Service. */
   | { readonly by: 'nodes'; readonly families: readonly IPFamily[] }
@@ -47,7 +50,7 @@ const bothFamilies: readonly IPFamily[] = ['IPv4', 'IPv6'];
 
 /** Identifies a member Service among all clusters. */
 export function keyOfMember(
-  service: Pick<MemberService, 'clusterID' | 'kind' | 'namespace' | 'name'>,
+  service: Pick<MemberService, 'clusterID' | 'namespace' | 'name'> & { readonly kind: string },
 ): string {
   const { clusterID, kind, namespace, name } = service;
   return `${clusterID}/${kind}/${namespace}/${name}`;
@@ -59,7 +62,9 @@ export function memberOfService(
   { metadata, spec, status }: Service,
   unreachable?: string,
 ): MemberService {
-  const exposure = exposureOf(spec, status);
+  const exposure: Exposure = isVmService({ metadata })
+    ? { by: 'machines' }
+    : exposureOf(spec, status);
   const ports = (spec.ports ?? []).map((own) => {
     const { name = '', port, protocol = 'TCP', appProtocol } = own;
     return { name, port, protocol, appProtocol, outside: outsidePort(own, exposure, status) };
@@ -112,7 +117,7 @@ function outsidePort(
   { by }: Exposure,
   status: Service['status'],
 ): number | undefined {
-  if (by === 'pods') return undefined;
+  if (by === 'pods' || by === 'machines') return undefined;
   if (by === 'nodes') return nodePort;
   // A load balancer may say which ports it serves.
   const served = (status?.loadBalancer?.ingress ?? []).flatMap(({ ports = [] }) => ports);

@@ -31,7 +31,8 @@ export interface MemberServiceView {
     | 'NodePort'
     | 'LoadBalancer'
     | 'ExternalName'
-    | 'NativeService';
+    | 'NativeService'
+    | 'VirtualMachines';
   /** Whether its own cluster gets a ready endpoint from it. */
   readonly isReady: boolean;
   /** Ready ones that other clusters may get. Names of load balancers count as one each. */

@@ -3,6 +3,7 @@
 
 import { epochAnnotation, managedByLabel, manager, sourceAnnotation } from '../names.ts';
 import type { EndpointSlice } from '../objects.ts';
+import { isVmSlice } from '../vms/vm-marks.ts';
 import { keyOfMember, type MemberService } from './member-service.ts';
 
 export interface SliceSource {
@@ -43,9 +44,9 @@ export function sourceOfSlice({ metadata }: Pick<EndpointSlice, 'metadata'>): st
   return metadata.annotations?.[sourceAnnotation] ?? '';
 }
 
-/** Whether we wrote it. Only we can write epochs. */
-export function isOwnSlice({ metadata }: Pick<EndpointSlice, 'metadata'>): boolean {
-  return metadata.annotations?.[epochAnnotation] !== undefined;
+/** Whether it is a slice of a copy. Only we can write epochs. */
+export function isOwnSlice(slice: Pick<EndpointSlice, 'metadata'>): boolean {
+  return slice.metadata.annotations?.[epochAnnotation] !== undefined && !isVmSlice(slice);
 }
 
 /** Whether its endpoints may be those of a member Service: slices of copies never are. */

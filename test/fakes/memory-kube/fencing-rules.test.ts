@@ -11,6 +11,8 @@ import {
   managedByLabel,
   manager,
   memberCondition,
+  vmAnnotation,
+  vmManager,
 } from '../../../src/kubernetes/names.ts';
 import { fencingRules } from './fencing-rules.ts';
 import { MemoryKube } from './memory-kube.ts';
@@ -66,6 +68,18 @@ suite('the fencing rules', () => {
     const staleMark = { ...made, metadata: { ...made.metadata, annotations: marked } };
     assert.ok(await isRefused(site.replace(`${services}/shop`, staleMark)));
     assert.ok(await isRefused(site.delete(`${services}/shop`)));
+  });
+
+  test('let a leader write what belongs to machines, with its own marks', async () => {
+    const { site } = setUp();
+    const writer = new FencedWriter(site, termOf(3));
+    const labels = { [managedByLabel]: vmManager };
+    const annotations = { [vmAnnotation]: 'shop' };
+    await writer.create(services, copy({ labels, annotations }));
+    const other = { ...copy({ name: 'other', labels }) };
+    assert.ok(await isRefused(writer.create(services, other)), 'with the annotation of a copy');
+    const mixed = copy({ name: 'other', annotations });
+    assert.ok(await isRefused(writer.create(services, mixed)), 'with the label of a copy');
   });
 
   test('refuse copies that open ports, select pods, or lack their marks', async () => {

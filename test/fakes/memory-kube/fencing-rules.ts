@@ -13,6 +13,8 @@ import {
   manager,
   memberCondition,
   originKey,
+  vmAnnotation,
+  vmManager,
 } from '../../../src/kubernetes/names.ts';
 import type { AdmissionRequest } from './object-writer.ts';
 import { type Fields, fieldsOf, type SentObject } from './stored-object.ts';
@@ -56,8 +58,12 @@ function refusedCopy({ operation, resource, object, old }: AdmissionRequest): st
   if (operation === 'CREATE') {
     const labels = (object?.metadata['labels'] ?? {}) as Record<string, string>;
     const annotations = annotationsOf(object);
-    const isMarked = (annotations[copyAnnotation] ?? annotations[originKey] ?? '') !== '';
-    if (labels[managedByLabel] !== manager || !isMarked) return 'a copy needs its marks';
+    const isCopy =
+      labels[managedByLabel] === manager &&
+      (annotations[copyAnnotation] ?? annotations[originKey] ?? '') !== '';
+    const isOfVms =
+      labels[managedByLabel] === vmManager && (annotations[vmAnnotation] ?? '') !== '';
+    if (!isCopy && !isOfVms) return 'a copy needs its marks';
   }
   return resource.plural === 'services' ? refusedSpec(object, old) : undefined;
 }
