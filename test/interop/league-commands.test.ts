@@ -306,7 +306,7 @@ suite('hansa cluster join and leave, with real API servers', { skip }, () => {
 
   test('the API server accepts the manifests in examples/league', async () => {
     // With the CRDs of app1. Nothing is stored: app1 has an ID already.
-    for (const file of ['supervisor', 'member', 'services']) {
+    for (const file of ['supervisor', 'member', 'services', 'machines']) {
       const path = join(repository, 'examples', 'league', `${file}.yaml`);
       const documents = parseAllDocuments(readFileSync(path, 'utf8')).map(
         (each) => each.toJS() as object,
