@@ -117,6 +117,20 @@ export const federationKind = defineKind({
                   }),
                 }),
               ),
+              globalNamespaces: optional(
+                s.list({
+                  description:
+                    'The namespaces of this cluster whose Services may take part in global federated Services. Without the list, all may. With an empty list, none may.',
+                  listType: 'set',
+                  maxItems: 256,
+                  items: s.string({
+                    description: 'The name of a namespace.',
+                    minLength: 1,
+                    maxLength: 63,
+                    pattern: label,
+                  }),
+                }),
+              ),
               unreachable: optional(
                 s.object({
                   description:

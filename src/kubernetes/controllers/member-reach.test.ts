@@ -146,6 +146,43 @@ describe('other clusters reach a member Service', () => {
   });
 });
 
+describe('global federated Services', () => {
+  test('have members only from the namespaces that Federation lists for a cluster', async () => {
+    const league = new TestLeague();
+    league.a.put('services', memberService());
+    league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1']));
+    const site = await league.leader();
+    assert.deepEqual(copiesIn(league.b), ['hansa-system/web']);
+    const { settings } = site.view('a');
+    site.change('a', { settings: { ...settings, globalNamespaces: ['other'] } });
+    await league.settle();
+    for (const cluster of league.clusters) assert.deepEqual(copiesIn(cluster), []);
+    assert.equal(conditionIn(league.a)?.reason, 'NamespaceNotAllowed');
+    assert.match(conditionIn(league.a)?.message ?? '', /namespace shop in globalNamespaces of a/);
+    site.change('a', { settings: { ...settings, globalNamespaces: ['shop'] } });
+    await league.settle();
+    assert.deepEqual(addressesIn(league.b), ['10.1.0.1']);
+  });
+
+  test('keep no slices of other namespaces of a cluster that has not been read', async () => {
+    const league = new TestLeague();
+    league.a.put('services', memberService());
+    league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1']));
+    await league.lose(await league.leader(), 'b');
+    for (const [globalNamespaces, kept] of [
+      [['shop'], ['10.1.0.1']],
+      [['other'], []],
+    ] as const) {
+      const next = league.site('a');
+      next.change('a', { settings: { ...next.view('a').settings, globalNamespaces } });
+      next.lead('b', 6);
+      await league.settle();
+      assert.deepEqual(addressesIn(league.b), kept);
+      await league.lose(next, 'b');
+    }
+  });
+});
+
 describe('a load balancer with a name', () => {
   const withName = (hostname: string): Service =>
     memberService(

@@ -6,13 +6,14 @@ import type { EndpointSlice, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import type { MemberInput, Outcome } from '../services/compile-plan.ts';
 import type { FederatedRef } from '../services/federated-name.ts';
+import { mayJoin } from '../services/global-namespaces.ts';
 import {
   addressesOfNode,
   memberOfNativeService,
   memberOfService,
   type MemberService,
 } from '../services/member-service.ts';
-import { isSource } from '../services/slice-source.ts';
+import { isSource, parseSourceID, sourceOfSlice } from '../services/slice-source.ts';
 import { fateOf, isUnreachablePolicy } from '../services/unreachable.ts';
 import type { FoundAddresses, HostNames } from './host-names.ts';
 import { factsOf, isReadyFor } from './slice-facts.ts';
@@ -220,7 +221,11 @@ function heldInput(
   { clusterID, settings, state }: SyncedMember,
   fate: MemberInput['fate'],
 ): MemberInput | undefined {
-  const slices = liveSlices().filter(({ metadata }) => metadata.labels?.[originKey] === clusterID);
+  const slices = liveSlices().filter(
+    (slice) =>
+      slice.metadata.labels?.[originKey] === clusterID &&
+      mayJoin(settings, ref, parseSourceID(sourceOfSlice(slice))?.namespace ?? ''),
+  );
   const used = new Set(slices.flatMap(({ ports }) => (ports ?? []).map(({ name = '' }) => name)));
   const ports = (live?.spec.ports ?? [])
     .filter(({ name = '' }) => state.state === 'Connecting' || used.has(name))
@@ -245,7 +250,8 @@ function heldInput(
       unreachable: undefined,
     },
     fate,
-    settings,
+    // It stands for Services of several namespaces, whose slices were judged above.
+    settings: { ...settings, globalNamespaces: [''] },
     isReady: false,
   };
 }

@@ -10,6 +10,7 @@ import {
   compilePodSlices,
 } from '../services/compile-slices.ts';
 import { refOfKey } from '../services/federated-name.ts';
+import { mayJoin } from '../services/global-namespaces.ts';
 import { keyOfMember } from '../services/member-service.ts';
 import { isSource, parseSourceID, sourceOfSlice } from '../services/slice-source.ts';
 import { removeSlice, writeSlice } from './apply-slice.ts';
@@ -77,7 +78,8 @@ function wantedSlices(
   const input = held.get(source.clusterID);
   if (input !== undefined) {
     const holder = plan.participants.get(keyOfMember(input.service));
-    if (holder === undefined) return nothing;
+    const isAllowed = mayJoin(member.settings, plan.ref, source.namespace);
+    if (holder === undefined || !isAllowed) return nothing;
     const slices = term.slices
       .slicesOf(place)
       .map((live) => compileHeldSlice(live, holder.isDraining, usable));

@@ -11,6 +11,7 @@ export type ReflectedFederation = Federation & KubeObject;
 
 const maxMembers = 250;
 const maxPrefixes = 64;
+const maxNamespaces = 256;
 const maxCaLength = 131_072;
 const label = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
@@ -36,7 +37,7 @@ function memberIn(value: unknown): MemberSettings | undefined {
   if (clusterID === undefined || !label.test(clusterID)) return undefined;
   const { policy, graceSeconds } = recordIn(from['unreachable']);
   const isGrace = Number.isInteger(graceSeconds) && (graceSeconds as number) >= 0;
-  return compact<MemberSettings>({
+  const settings = compact<MemberSettings>({
     clusterID,
     server: textIn(from['server'], 2048),
     secret: textIn(from['secret'], 253),
@@ -51,6 +52,11 @@ function memberIn(value: unknown): MemberSettings | undefined {
         }
       : undefined,
   });
+  const { globalNamespaces = null } = from;
+  if (globalNamespaces === null) return settings;
+  // An empty list allows nothing, and neither does one that cannot be read.
+  const namespaces = itemsIn(globalNamespaces, maxNamespaces, (one) => textIn(one, 63));
+  return { ...settings, globalNamespaces: [...namespaces] };
 }
 
 /** Members that cannot be told apart by their server. Neither is used, because one of the entries is wrong. */

@@ -304,3 +304,13 @@ test('whatever a cluster sends, reading and compiling it does not throw (propert
     { numRuns: 2000 },
   );
 });
+
+test('namespaces for global Services are a list, all where there is none, and none where it cannot be read', () => {
+  const namespacesOf = (globalNamespaces: unknown) =>
+    listedMembers({
+      spec: { clusterSet: 'x', members: [{ clusterID: 'a', globalNamespaces }] },
+    } as unknown as Parameters<typeof listedMembers>[0]).members[0]?.globalNamespaces;
+  assert.equal(namespacesOf(undefined), undefined);
+  assert.deepEqual(namespacesOf(['shop']), ['shop']);
+  for (const bad of [[], 'shop', [7], {}]) assert.deepEqual(namespacesOf(bad), []);
+});

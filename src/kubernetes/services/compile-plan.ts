@@ -11,13 +11,14 @@ import {
   type PortConflict,
   type PortMapping,
 } from './agree-ports.ts';
+import { mayJoin } from './global-namespaces.ts';
 import { keyOfMember, type MemberService } from './member-service.ts';
 import type { Fate } from './unreachable.ts';
 
 export interface MemberInput {
   readonly service: MemberService;
   readonly fate: Fate['fate'];
-  readonly settings: Pick<MemberSettings, 'routable' | 'endpointPrefixes'>;
+  readonly settings: Pick<MemberSettings, 'routable' | 'endpointPrefixes' | 'globalNamespaces'>;
   /** Whether it has a ready endpoint in its own cluster. */
   readonly isReady: boolean;
   /**
@@ -105,17 +106,24 @@ export function compilePlan(
  * prefixes counts in itself only: it must not make other clusters write anything.
  */
 export function isVoter(
-  { service: { exposure }, settings }: MemberInput,
+  { service: { exposure, ref, namespace }, settings }: MemberInput,
   isLocal: boolean,
 ): boolean {
   if (exposure.by === 'nothing' && exposure.reason === 'ExternalName') return false;
+  if (!mayJoin(settings, ref, namespace)) return false;
   return isLocal || (settings.endpointPrefixes ?? []).length > 0;
 }
 
 /** Why other clusters cannot use it at all. */
 function obstacle({ service, settings }: MemberInput): Outcome | undefined {
-  const { exposure, clusterID } = service;
+  const { exposure, clusterID, ref, namespace } = service;
   const no = (reason: string, message: string): Outcome => ({ status: 'False', reason, message });
+  if (!mayJoin(settings, ref, namespace)) {
+    return no(
+      'NamespaceNotAllowed',
+      `Federation does not list the namespace ${namespace} in globalNamespaces of ${clusterID}, so its Services take no part in global federated Services. Add it there, or use an annotation for a namespaced one.`,
+    );
+  }
   if (exposure.by === 'nothing') {
     return exposure.reason === 'ExternalName'
       ? no('ExternalName', 'Services of type ExternalName have no endpoints and are left out.')

@@ -94,6 +94,24 @@ describe('the plan of a copy', () => {
     assert.deepEqual(portsIn('b', inputs.slice(0, 1)), [8080]);
   });
 
+  test('leaves out Services of namespaces that may not join global ones, in every cluster', () => {
+    const settings = { routable: true, endpointPrefixes: ['10.0.0.0/8'] };
+    const allowed = { settings: { ...settings, globalNamespaces: ['shop'] } };
+    assert.deepEqual(takesPart('x', [input('a', allowed)]), ['a']);
+    for (const globalNamespaces of [['other'], []]) {
+      const refused = input('a', { settings: { ...settings, globalNamespaces } });
+      assert.deepEqual(reasons([refused]), [['False', 'NamespaceNotAllowed']]);
+      for (const target of ['x', 'a']) {
+        const plan = compilePlan(ref, target, [refused]);
+        assert.deepEqual([plan.ports, plan.participants.size], [[], 0], target);
+      }
+    }
+    const namespaced = { scope: 'namespaced', namespace: 'shop', name: 'shop' } as const;
+    const service = memberService('a', days(1), { ref: namespaced });
+    const own = input('a', { service, settings: { ...settings, globalNamespaces: [] } });
+    assert.deepEqual(takesPart('x', [own]), ['a']);
+  });
+
   test('leaves out a member whose every port conflicts with an older one, and tells both', () => {
     const service = memberService('b', days(2), { ports: [{ ...httpPort, port: 8080 }] });
     const inputs = [input('b', { service }), input('a')];
