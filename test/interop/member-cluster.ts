@@ -23,6 +23,8 @@ export const namedSecret = 'app2';
 
 /** `make compat` names an older version of Kubernetes. */
 const older = process.env[olderVersionVariable];
+/** For `startKubeApiserver`. */
+export const apiserverOptions = older === undefined ? {} : { program: olderApiserver(older) };
 /** ValidatingAdmissionPolicies are general since 1.30. */
 const hasPolicies = older === undefined || Number(older.split('.')[1]) >= 30;
 
@@ -75,10 +77,7 @@ export class MemberCluster {
   }
 
   static async start(): Promise<MemberCluster> {
-    const kube = await startKubeApiserver(
-      [],
-      older === undefined ? {} : { program: olderApiserver(older) },
-    );
+    const kube = await startKubeApiserver([], apiserverOptions);
     const kubectl = await Kubectl.with(kube.kubeconfig);
     try {
       const admin = clientWith(kube, kube.token);
