@@ -22,6 +22,11 @@ export const memberAnnotations = {
 /** Tags of a VirtualMachine: the Service that it is a backend of. Empty: the name follows from its ID. */
 export const serviceTags = spellings('svc');
 
+/** On a policy: whether all members get it. */
+export const policyAnnotations = spellings('federated.anp');
+/** The one that the plane writes, which is the requirement's. */
+export const policyAnnotation = 'federated.anp.antreaplus.vmware.com';
+
 /** The keys of the claim that a cluster is a supervisor. */
 export const supervisorClaims = spellings('supervisor');
 
@@ -51,6 +56,10 @@ export const deletingAnnotation = 'clusters.hansa.dev/deleting';
 export const sourceAnnotation = 'clusters.hansa.dev/source';
 /** On the Service of VirtualMachines: the key of the annotation that a site set because of a tag. */
 export const taggedAnnotation = 'clusters.hansa.dev/tagged';
+/** On a policy that a site wrote: the stamp and the hash of the version that it wrote. */
+export const versionAnnotation = 'clusters.hansa.dev/version';
+/** On a policy that a site created: the ID of the cluster that the first version came from. */
+export const replicaAnnotation = 'clusters.hansa.dev/replica-of';
 /** On a member Service: what happens to its endpoints while its cluster cannot be reached. */
 export const unreachableAnnotation = 'clusters.hansa.dev/unreachable';
 /** The condition in the status of member Services. */

@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { compilePolicy } from './compile-policy.ts';
+import type { PolicyView, TargetView } from './policy-state.ts';
+import {
+  ago,
+  input,
+  nowMs,
+  object,
+  record,
+  replica,
+  retentionMs,
+  target,
+  view,
+} from './test-policy-views.ts';
+
+/** The step, in a few words. */
+function step(own: Partial<TargetView>, ...others: readonly PolicyView[]): string {
+  const next = compilePolicy(input(own, ...others));
+  switch (next.do) {
+    case 'create':
+    case 'replace':
+      return `${next.do} ${next.version.versionHash} of ${next.source}`;
+    case 'record':
+      return `record ${next.record.state} ${next.record.versionHash}`.trim();
+    case 'rest':
+      return next.outcome === undefined ? 'rest' : `${next.outcome.status} ${next.outcome.reason}`;
+    default:
+      return next.do;
+  }
+}
+
+const newer = record({ stamp: ago(10, 'b'), versionHash: 'v2' });
+/** Another member with a newer version. */
+const b = view('b', { object: object({ hash: 'v2' }), record: newer });
+const deleted = view('b', {
+  record: record({ state: 'Deleted', stamp: ago(10, 'b'), versionHash: '' }),
+});
+const ended = view('b', {
+  record: record({ state: 'Ended', stamp: ago(10, 'b'), versionHash: '' }),
+});
+const place = target().place;
+
+suite('a member without the newest version', () => {
+  test('gets it from the member that has its content', () => {
+    assert.equal(step({}, b), 'create v2 of b');
+    assert.equal(step({ object: object(), record: record() }, b), 'replace v2 of b');
+  });
+
+  test('only gets a record where it has the content already', () => {
+    assert.equal(step({ object: object({ hash: 'v2' }), record: record() }, b), 'record Live v2');
+  });
+
+  test('does not record an edit that is older than the newest version', () => {
+    assert.equal(step({ object: object() }, b), 'replace v2 of b');
+  });
+
+  test('waits where no member has the content', () => {
+    const changed = view('b', { object: object({ hash: 'v3' }), record: newer });
+    assert.equal(step({ object: object(), record: record() }, changed), 'False NoSource');
+    const pruned = { ...newer, storedHash: 'v2 pruned' };
+    const c = view('c', { object: object({ hash: 'v2 pruned' }), record: pruned });
+    assert.equal(step({ object: object(), record: record() }, c), 'False NoSource');
+  });
+
+  test('gets it later where its namespace or kind is missing', () => {
+    const closed = { ...place, namespace: 'missing', namespaceUID: '' } as const;
+    assert.equal(step({ place: closed }, b), 'rest');
+    assert.equal(step({ place: closed, record: record() }, b), 'False NamespaceMissing');
+    const unserved = { ...place, isServed: false, crdUID: undefined };
+    assert.equal(step({ place: unserved, record: record() }, b), 'False NotServed');
+  });
+
+  test("leaves a user's own policy alone and says so", () => {
+    const plain = object({ isFederated: false, hash: undefined });
+    assert.equal(step({ object: plain }, b), 'record Absent');
+    const absent = record({ state: 'Absent', stamp: undefined });
+    assert.equal(step({ object: plain, record: absent }, b), 'False UserPolicyInTheWay');
+    // Also where an earlier policy of this name was deleted.
+    const gone = record({ state: 'Deleted' });
+    assert.equal(step({ object: plain, record: gone }, b), 'record Absent');
+  });
+
+  test('does not send again what its API server refused', () => {
+    const refusal = { stamp: newer.stamp ?? ago(0), message: 'spec.x is unknown' };
+    assert.equal(step({ refusal }, b), 'record Absent');
+    assert.equal(
+      step({ refusal, object: object(), record: record() }, b),
+      'False RejectedByServer',
+    );
+    const other = { ...refusal, stamp: ago(500, 'b') };
+    assert.equal(step({ refusal: other }, b), 'create v2 of b');
+  });
+
+  test('ignores members that are not usable', () => {
+    assert.equal(step({}, { ...b, isUsable: false }), 'rest');
+  });
+});
+
+suite('the end of a policy', () => {
+  test('deletes it in other members, also where a user created it', () => {
+    assert.equal(step({ object: object(), record: record() }, deleted), 'remove');
+    assert.equal(step({ record: record() }, deleted), 'record Deleted');
+    assert.equal(step({}, deleted), 'rest');
+  });
+
+  test('is read again before it is recorded', () => {
+    assert.equal(step({ record: record() }), 'read');
+    assert.equal(step({ record: record(), isFresh: true }), 'record Deleted');
+  });
+
+  test('does not beat an edit that is newer', () => {
+    assert.equal(step({ record: record() }, b), 'create v2 of b');
+  });
+
+  test('by a removed annotation deletes only what a site created', () => {
+    const copied = replica(ago(60), 'v1');
+    assert.equal(step({ object: copied, record: record() }, ended), 'remove');
+    assert.equal(step({ object: object(), record: record() }, ended), 'record Ended');
+    const kept = record({
+      state: 'Ended',
+      stamp: ago(10, 'b'),
+      versionHash: '',
+      storedHash: 'v1',
+      settledMs: nowMs,
+    });
+    assert.equal(step({ object: object(), record: kept }, ended), 'True FederationEnded');
+  });
+
+  test('does not delete a policy while its namespace ends', () => {
+    const closing = { ...place, namespace: 'closing' } as const;
+    assert.equal(step({ object: object(), record: record(), place: closing }, deleted), 'rest');
+  });
+
+  test("leaves a user's own policy alone", () => {
+    const plain = object({ isFederated: false, hash: undefined });
+    assert.equal(step({ object: plain }, deleted), 'rest');
+  });
+});
+
+suite('a tombstone', () => {
+  const tomb = record({ state: 'Deleted', versionHash: '', storedHash: '' });
+  const settled = (ms: number) => ({ ...tomb, settledMs: nowMs - ms });
+
+  test('is settled once all members know of it', () => {
+    assert.equal(step({ record: tomb }, view('b', { record: tomb }), view('c')), 'record Deleted');
+    const unaware = view('c', { object: object(), record: record({ stamp: ago(600) }) });
+    assert.equal(step({ record: tomb }, unaware), 'True Deleted');
+    assert.equal(step({ record: settled(5) }, unaware), 'record Deleted');
+  });
+
+  test('goes after the retention', () => {
+    assert.equal(step({ record: settled(retentionMs) }, view('b')), 'forget');
+    assert.equal(step({ record: settled(retentionMs - 1) }, view('b')), 'True Deleted');
+  });
+
+  test('stays while a member cannot be read', () => {
+    const away = view('b', { isReady: false });
+    assert.equal(step({ record: settled(2 * retentionMs) }, away), 'True Deleted');
+  });
+});
+
+suite('a member that was away for longer than deletions are remembered', () => {
+  const syncedMs = nowMs - retentionMs;
+  const old = record({ stamp: { ...ago(0), timeMs: syncedMs - 5000 } });
+
+  test('loses what a site created, if no other member has it', () => {
+    const copied = replica(old.stamp ?? ago(0), 'v1');
+    const stale = { ...old, state: 'Stale' } as const;
+    assert.equal(step({ object: copied, record: old, syncedMs }, view('b')), 'record Stale v1');
+    assert.equal(step({ object: copied, record: stale, syncedMs }, view('b')), 'remove');
+    assert.equal(step({ record: stale, syncedMs }, view('b')), 'forget');
+  });
+
+  test("keeps a user's policy, and does not spread it", () => {
+    const stale = { ...old, state: 'Stale' } as const;
+    assert.equal(step({ object: object(), record: stale, syncedMs }, view('b')), 'False Stale');
+    const back = view('b', { object: object(), record: old, syncedMs });
+    assert.equal(step({}, back), 'rest');
+  });
+
+  test('takes part as before with a policy that another member has', () => {
+    const other = view('b', { object: object(), record: old });
+    assert.equal(step({ object: object(), record: old, syncedMs }, other), 'True Replicated');
+  });
+
+  test('decides nothing while another member cannot be read', () => {
+    const others = [view('b'), view('c', { isReady: false })];
+    assert.equal(step({ object: object(), record: old, syncedMs }, ...others), 'False Stale');
+  });
+
+  test('is not away where no supervisor ran, or only the clock of one is wrong', () => {
+    const same = view('b', { syncedMs });
+    assert.equal(step({ object: object(), record: old, syncedMs }, same), 'True Replicated');
+    const ahead = view('b', { syncedMs: nowMs + 2 * retentionMs });
+    assert.equal(step({ object: object(), record: old, syncedMs }, ahead), 'True Replicated');
+  });
+});
+
+suite('records that nobody honest writes', () => {
+  test('with a stamp far in the future do not count', () => {
+    const forged = view('b', {
+      object: object({ hash: 'v2' }),
+      record: { ...newer, stamp: { ...ago(0, 'b'), timeMs: nowMs + 25 * 3_600_000 } },
+    });
+    assert.equal(step({ object: object(), record: record() }, forged), 'True Replicated');
+  });
+
+  test('with the stamp of another version lead to the same choice everywhere', () => {
+    const twin = record({ stamp: ago(60), versionHash: 'w' });
+    const c = view('c', { object: object({ hash: 'w' }), record: twin });
+    assert.equal(step({ object: object(), record: record() }, c), 'replace w of c');
+    const a = view('a', { object: object(), record: record() });
+    assert.equal(
+      step({ clusterID: 'c', object: object({ hash: 'w' }), record: twin }, a),
+      'True Replicated',
+    );
+  });
+});
