@@ -2,7 +2,8 @@
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { systemNamespace } from './league-members.ts';
+import { siteUser } from '../../src/core/kube/manifests/manifest.ts';
+import { siteNames, systemNamespace, trustDomainOf } from './league-members.ts';
 
 export interface RecordedWrite {
   readonly user: string;
@@ -22,17 +23,20 @@ const policy = {
   kind: 'Policy',
   omitStages: ['RequestReceived'],
   rules: [
-    {
+    // By ServiceAccounts and by JWT-SVIDs.
+    { userGroups: [`system:serviceaccounts:${systemNamespace}`] },
+    { users: siteNames.map((name) => siteUser(trustDomainOf(name))) },
+  ]
+    .map((sites): object => ({
+      ...sites,
       level: 'RequestResponse',
-      userGroups: [`system:serviceaccounts:${systemNamespace}`],
       verbs: ['create', 'update', 'delete'],
       resources: [
         { group: '', resources: ['services'] },
         { group: 'discovery.k8s.io', resources: ['endpointslices'] },
       ],
-    },
-    { level: 'None' },
-  ],
+    }))
+    .concat({ level: 'None' }),
 };
 
 interface AuditEvent {

@@ -1,7 +1,9 @@
 // Makes test clusters members of one cluster set, as an administrator without `hansa cluster join` does: the
 // manifests of Hansa, claims, Federation, and Secrets with tokens.
 
-import type { Manifest } from '../../src/core/kube/manifests/manifest.ts';
+import { createPrivateKey, sign } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { type Manifest, siteUser } from '../../src/core/kube/manifests/manifest.ts';
 import { manifestPath } from '../../src/core/kube/manifests/manifest-path.ts';
 import { leagueManifests } from '../../src/kubernetes/manifests/league-manifests.ts';
 import { until } from '../e2e/until.ts';
@@ -43,17 +45,24 @@ export const accountOf = (site: SiteName): string =>
 
 export type Clusters = Readonly<Record<ClusterName, KubeCluster>>;
 
-/** What each site may do in this cluster, and what the cluster says about itself. Can be repeated. */
+/**
+ * What each site may do in this cluster, and what the cluster says about itself. Can be repeated. Sites in
+ * `byToken` have no ServiceAccount: the cluster knows them by their JWT-SVIDs.
+ */
 export async function installIn(
   cluster: KubeCluster,
   name: ClusterName,
   sites: readonly SiteName[],
+  byToken: readonly SiteName[] = [],
 ): Promise<void> {
   for (const site of sites) {
     const isHome = homes[site] === name;
+    const trustDomain = trustDomainOf(site);
     const manifests = leagueManifests({
-      trustDomain: trustDomainOf(site),
-      subject: { kind: 'ServiceAccount', name: accountOf(site) },
+      trustDomain,
+      subject: byToken.includes(site)
+        ? { kind: 'User', name: siteUser(trustDomain) }
+        : { kind: 'ServiceAccount', name: accountOf(site) },
       ...(isHome && { home: { secrets: clusterNames.filter((each) => each !== name) } }),
     });
     for (const manifest of manifests) await apply(cluster, manifest);
@@ -88,8 +97,9 @@ function claim(cluster: KubeCluster, name: string, value: string): Promise<void>
 
 export interface MemberAddress {
   readonly server: string;
-  /** In the system namespace of the cluster of the Federation. */
-  readonly secret: string;
+  /** In the system namespace of the cluster of the Federation. Without it, the site uses its JWT-SVID. */
+  readonly secret?: string;
+  readonly caBundle?: string;
 }
 
 /** Without `addresses`, the site has a Cluster for each member. Without members for what is no supervisor. */
@@ -125,6 +135,20 @@ export async function tokenFor(cluster: KubeCluster, site: SiteName): Promise<st
     },
   );
   return status.token;
+}
+
+/** As `tokenFor`, signed by the test with the key of the API server: it has expired. */
+export async function expiredTokenFor(cluster: KubeCluster, site: SiteName): Promise<string> {
+  const [, payload = ''] = (await tokenFor(cluster, site)).split('.');
+  const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as object;
+  const nowSeconds = Math.floor(Date.now() / 1000);
+  const times = { iat: nowSeconds - 3600, nbf: nowSeconds - 3600, exp: nowSeconds - 60 };
+  const text = [{ alg: 'ES256' }, { ...claims, ...times }]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+    .join('.');
+  const key = createPrivateKey(readFileSync(cluster.serviceAccountKeyFile));
+  const signature = sign('sha256', Buffer.from(text), { key, dsaEncoding: 'ieee-p1363' });
+  return `${text}.${signature.toString('base64url')}`;
 }
 
 export function putSecret(

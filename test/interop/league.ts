@@ -1,13 +1,10 @@
 // Three clusters and the sites of two supervisors, which make them one cluster set. Each site reaches each
 // cluster through a door of its own. Tests and benchmarks read and write objects in the clusters directly.
 
-import { join } from 'node:path';
-import { type Daemon, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
 import { Door } from './door.ts';
 import type { Etcd } from './etcd.ts';
-import { serviceAccountIssuer } from './kube-apiserver.ts';
-import { type KubeCluster, type KubeClusterOptions, startKubeCluster } from './kube-cluster.ts';
+import { type KubeClusterOptions, startKubeCluster } from './kube-cluster.ts';
 import {
   type ClusterName,
   type Clusters,
@@ -23,6 +20,8 @@ import {
   tokenFor,
   trustDomainOf,
 } from './league-members.ts';
+import { LeagueSite, tail } from './league-site.ts';
+import type { SiteIssuer } from './site-issuer.ts';
 import type { ToolName } from '../tools/build.ts';
 
 /** What startLeague runs. Parts that a test asks for need more. */
@@ -38,94 +37,15 @@ export interface LeagueOptions {
   readonly clusters?: Partial<Record<ClusterName, Partial<KubeClusterOptions>>>;
   /** Of all sites. */
   readonly flags?: readonly string[];
+  /** Variables of single sites. */
+  readonly env?: Partial<Record<SiteName, Readonly<Record<string, string>>>>;
+  /** Of lubeck. South trusts it, so that lubeck needs no Secret for south. */
+  readonly issuer?: SiteIssuer;
 }
 
-/** Short, so that another site takes over soon. */
-const shortTimes = ['--kubernetes-lease-seconds=5', '--kubernetes-unreachable-seconds=2'];
-
-/** As in the status of Federation. */
-export interface MemberStatus {
-  readonly clusterID: string;
-  readonly state: string;
-  readonly reason: string;
-  readonly message: string;
-  readonly leader?: string;
-  readonly epoch?: number;
-}
-
-export class LeagueSite {
-  readonly name: SiteName;
-  /** To each cluster. */
-  readonly doors: Readonly<Record<ClusterName, Door>>;
-  readonly #dataDir = join(temporaryFolder(), 'site');
-  readonly #flags: readonly string[];
-  readonly #home: KubeCluster;
-  #daemon: Daemon | undefined;
-
-  constructor(
-    name: SiteName,
-    home: KubeCluster,
-    doors: LeagueSite['doors'],
-    flags: readonly string[],
-  ) {
-    this.name = name;
-    this.#home = home;
-    this.doors = doors;
-    this.#flags = flags;
-  }
-
-  get daemon(): Daemon {
-    if (this.#daemon === undefined) throw new Error(`${this.name} does not run`);
-    return this.#daemon;
-  }
-
-  async start(): Promise<void> {
-    const flags = ['--trust-domain', trustDomainOf(this.name), ...this.#flags];
-    this.#daemon = await startDaemon(this.#dataDir, flags);
-  }
-
-  async end(signal: NodeJS.Signals): Promise<void> {
-    await this.#daemon?.signal(signal);
-    this.#daemon = undefined;
-  }
-
-  /** Runs a command of this site, which must succeed. */
-  async run(args: readonly string[], stdin = ''): Promise<string> {
-    const ran = await hansa([...args, '--data-dir', this.#dataDir], { stdin });
-    if (ran.code !== 0) throw new Error(`hansa ${args.join(' ')} at ${this.name}: ${ran.stderr}`);
-    return ran.stdout;
-  }
-
-  /** A Cluster object, with a stored token. */
-  async register(name: ClusterName, { ca }: KubeCluster, token: string): Promise<void> {
-    const cluster = {
-      apiVersion: 'hansa.dev/v1alpha1',
-      kind: 'Cluster',
-      metadata: { name },
-      spec: {
-        issuer: serviceAccountIssuer,
-        apiServer: this.serverOf(name),
-        caBundle: ca,
-        local: homes[this.name] === name,
-        validation: { mode: 'jwks' },
-      },
-    };
-    await this.run(['apply', '-f', '-'], JSON.stringify(cluster));
-    await this.run(['cluster', 'credential', 'set', name], token);
-  }
-
-  serverOf(name: ClusterName): string {
-    return `https://127.0.0.1:${this.doors[name].port}`;
-  }
-
-  /** By cluster ID, as the Federation of its home cluster says. */
-  async members(): Promise<ReadonlyMap<string, MemberStatus>> {
-    const { status } = await this.#home.get<{
-      readonly status?: { readonly members?: readonly MemberStatus[] };
-    }>('/apis/clusters.hansa.dev/v1alpha1/federations/federation');
-    return new Map(status?.members?.map((member) => [member.clusterID, member]));
-  }
-}
+type LeagueSettings = Required<Pick<LeagueOptions, 'flags' | 'env' | 'sites'>> & {
+  readonly issuer: SiteIssuer | undefined;
+};
 
 export interface LeaseView {
   readonly holder: string;
@@ -135,15 +55,22 @@ export interface LeaseView {
 export class League {
   readonly clusters: Clusters;
   readonly sites: ReadonlyMap<SiteName, LeagueSite>;
+  readonly #settings: LeagueSettings;
 
-  private constructor(clusters: Clusters, sites: ReadonlyMap<SiteName, LeagueSite>) {
+  private constructor(
+    clusters: Clusters,
+    sites: ReadonlyMap<SiteName, LeagueSite>,
+    settings: LeagueSettings,
+  ) {
     this.clusters = clusters;
     this.sites = sites;
+    this.#settings = settings;
   }
 
   /** Resolves when each site reads all clusters, and each cluster has a leader. */
   static async start(options: LeagueOptions): Promise<League> {
-    const { etcd, clusters: own = {}, sites: names = siteNames, flags = [] } = options;
+    const { etcd, clusters: own = {}, sites: names = siteNames, flags = [], env = {} } = options;
+    const settings = { flags, env, sites: names, issuer: options.issuer };
     const started = await Promise.allSettled(
       clusterNames.map((name) => startKubeCluster(name, { etcd, ...own[name] })),
     );
@@ -153,19 +80,19 @@ export class League {
       ),
     ) as Clusters;
     const sites = new Map<SiteName, LeagueSite>();
-    const league = new League(clusters, sites);
+    const league = new League(clusters, sites, settings);
     try {
       for (const one of started) {
         if (one.status === 'rejected') {
           throw new Error('a cluster did not start', { cause: one.reason });
         }
       }
-      await Promise.all(clusterNames.map((name) => installIn(clusters[name], name, names)));
+      await Promise.all(clusterNames.map((name) => league.install(name)));
       await federate(clusters.west, []);
-      for (const name of names) sites.set(name, await openSite(name, clusters, flags));
+      for (const name of names) sites.set(name, await openSite(name, clusters, settings));
       for (const site of sites.values()) {
         // A site with Secrets, and a site with Clusters.
-        if (site.name === 'lubeck') await addBySecrets(site, clusters);
+        if (site.name === 'lubeck') await addBySecrets(site, clusters, options.issuer);
         else await addByClusters(site, clusters);
       }
       await league.ready();
@@ -181,6 +108,13 @@ export class League {
     const site = this.sites.get(name);
     if (site === undefined) throw new Error(`the league has no site ${name}`);
     return site;
+  }
+
+  /** All objects of Hansa that a cluster needs. Can be repeated. */
+  async install(name: ClusterName): Promise<void> {
+    const { sites, issuer } = this.#settings;
+    const byToken = issuer !== undefined && name === 'south' ? (['lubeck'] as const) : [];
+    await installIn(this.clusters[name], name, sites, byToken);
   }
 
   /** Until all sites see all members as ready, with the leader that the Lease names. */
@@ -243,37 +177,38 @@ export class League {
   }
 }
 
-/** The end of its log, for a test that failed. */
-export function tail(site: LeagueSite): string {
-  try {
-    return `log of ${site.name}:\n${site.daemon.log().slice(-4000)}`;
-  } catch (error) {
-    return String(error);
-  }
-}
-
 async function openSite(
   name: SiteName,
   clusters: Clusters,
-  flags: readonly string[],
+  settings: LeagueSettings,
 ): Promise<LeagueSite> {
   const doors: [ClusterName, Door][] = [];
   for (const each of clusterNames) {
     doors.push([each, await Door.open(Number(new URL(clusters[each].url).port))]);
   }
   const home = clusters[homes[name]];
-  const site = new LeagueSite(name, home, Object.fromEntries(doors) as LeagueSite['doors'], [
-    ...shortTimes,
-    ...flags,
-  ]);
+  const { issuer, env } = settings;
+  const flags = [...settings.flags, ...(name === 'lubeck' ? (issuer?.siteFlags ?? []) : [])];
+  const byName = Object.fromEntries(doors) as LeagueSite['doors'];
+  const site = new LeagueSite(name, home, byName, { flags, env: env[name] ?? {} });
   await site.start();
   return site;
 }
 
-async function addBySecrets(site: LeagueSite, clusters: Clusters): Promise<void> {
+async function addBySecrets(
+  site: LeagueSite,
+  clusters: Clusters,
+  issuer: SiteIssuer | undefined,
+): Promise<void> {
   const home = homes[site.name];
   const addresses = new Map<ClusterName, MemberAddress>();
   for (const name of clusterNames.filter((each) => each !== home)) {
+    if (issuer !== undefined && name === 'south') {
+      const server = site.serverOf(name);
+      await issuer.trust((args) => site.run(args), server);
+      addresses.set(name, { server, caBundle: clusters[name].ca });
+      continue;
+    }
     await renewSecret(site, clusters, name);
     addresses.set(name, { server: site.serverOf(name), secret: name });
   }
