@@ -31,6 +31,8 @@ export interface ConnectedMemberOptions
 
 /** A hostile cluster may send its objects one by one for ever. */
 const readWithinMs = 60_000;
+/** An API server that has started refuses some requests until it has read its roles, resources and issuers. */
+const settlingMs = 30_000;
 
 type Moment = Pick<MemberState, 'sinceMs' | 'sinceMonotonicMs'>;
 
@@ -63,6 +65,8 @@ export class ConnectedMember implements Member {
   #leaseFailure: Followed['failure'];
   /** When the first of the failures came that last until now. */
   #failing: Moment | undefined;
+  /** Monotonic: when the Lease was answered again. */
+  #backSinceMs = Number.NEGATIVE_INFINITY;
   #timer: Timer | undefined;
   #slow: Timer | undefined;
   #isStopped = false;
@@ -161,10 +165,13 @@ export class ConnectedMember implements Member {
   /** What the Lease says. `mark` changes with each renewal. */
   sawLease(leader: MemberLeader, mark: string): void {
     if (this.#isStopped) return;
-    const isBack = this.#leaseFailure !== undefined;
+    const nowMs = this.#clock.monotonic();
+    if (this.#leaseFailure !== undefined) this.#backSinceMs = nowMs;
     this.#leaseFailure = undefined;
     // Reflectors wait up to half a minute between attempts, and the Lease is asked for every few seconds.
-    if (isBack) for (const reflector of this.#reflectors()) reflector.retryNow();
+    if (nowMs - this.#backSinceMs < settlingMs) {
+      for (const reflector of this.#reflectors()) reflector.retryNow();
+    }
     if (this.#lease?.mark !== mark) this.#lease = { mark, seenMs: this.#clock.now() };
     const { holder, epoch } = this.#leader ?? {};
     this.#leader = leader;

@@ -220,6 +220,46 @@ describe('a member is unreachable', () => {
     assert.equal(league.stateOf('app1'), 'Ready');
   });
 
+  test('until it no longer refuses, which an API server does for a while after its start', async () => {
+    for (const status of [401, 403, 404, 500]) {
+      const league = await started(['app1'], 'app1');
+      const member = league.members.get('app1');
+      of(league, 'app1').goAway();
+      member?.missedLease(new Error('no answer'));
+      await league.clock.advance(300_000);
+      of(league, 'app1').comeBack();
+      of(league, 'app1').refusals.set(paths.services, status);
+      member?.sawLease({ holder: 'x', epoch: 3 }, 'mark');
+      await league.clock.advance(5000);
+      assert.match(String(league.stateOf('app1')), /^Unreachable/);
+      of(league, 'app1').refusals.clear();
+      member?.sawLease({ holder: 'x', epoch: 3 }, 'mark');
+      await league.clock.advance(0);
+      assert.equal(league.stateOf('app1'), 'Ready');
+    }
+  });
+
+  test('does not make an API server that refuses for longer busier', async () => {
+    const league = await started(['app1'], 'app1');
+    const member = league.members.get('app1');
+    of(league, 'app1').goAway();
+    member?.missedLease(new Error('no answer'));
+    await league.clock.advance(300_000);
+    of(league, 'app1').comeBack();
+    of(league, 'app1').refusals.set(paths.services, 403);
+    const attempts = async (seconds: number): Promise<number> => {
+      const before = of(league, 'app1').requests.length;
+      for (let passed = 0; passed < seconds; passed++) {
+        member?.sawLease({ holder: 'x', epoch: 3 }, 'mark');
+        await league.clock.advance(1000);
+      }
+      const { requests } = of(league, 'app1');
+      return requests.slice(before).filter((each) => each.endsWith(paths.services)).length;
+    };
+    assert.ok((await attempts(30)) <= 31);
+    assert.ok((await attempts(300)) <= 20);
+  });
+
   test('keeps what was read of it', async () => {
     const league = await started(['app1'], 'app1');
     of(league, 'app1').put(paths.services, service('web'));

@@ -21,7 +21,12 @@ import {
   type ObjectCost,
   sumOf,
 } from './object-cache.ts';
-import { type Failure, failureOf, ReflectorError } from './reflector-failure.ts';
+import {
+  type Failure,
+  failureOf,
+  type FailureReason,
+  ReflectorError,
+} from './reflector-failure.ts';
 import { ReflectorPlan, type Step } from './reflector-plan.ts';
 import { compareVersions } from './resource-version.ts';
 import { parseWatchEvent, type WatchEvent } from './watch-event.ts';
@@ -55,10 +60,21 @@ interface Pending<T> {
   readonly entry: CacheEntry<T> | undefined;
 }
 
+/** Failures that end without a change of the collection: the server is back, or accepts the credential again. */
+const passing: ReadonlySet<FailureReason> = new Set<FailureReason>([
+  'unreachable',
+  'certificate',
+  'credential',
+  'unauthorized',
+  'forbidden',
+  'not-found',
+  'server',
+]);
+
 export class ReflectorRun<T extends KubeObject> {
   readonly #options: RunOptions<T>;
   readonly #plan: ReflectorPlan;
-  /** Set while it waits because the server could not be reached. */
+  /** Set while it waits after a failure that passes with a change of the server or of the credential. */
   #wake: (() => void) | undefined;
   /** Monotonic: since when the watch of this step keeps the cache current. */
   #followsSinceMs: number | undefined;
@@ -92,12 +108,13 @@ export class ReflectorRun<T extends KubeObject> {
           unit: random.unit(),
         });
         observer.failed(failure, delayMs, this.#plan.failures);
-        await this.#wait(delayMs, failure.reason === 'unreachable', signal);
+        const canBeWoken = passing.has(failure.reason) && failure.retryAfterMs === 0;
+        await this.#wait(delayMs, canBeWoken, signal);
       }
     }
   }
 
-  /** Ends the wait for a server that could not be reached. */
+  /** Ends the wait after a failure that may have passed. */
   retryNow(): void {
     this.#wake?.();
   }

@@ -132,7 +132,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
     };
   }
 
-  /** Something else shows that the server answers again: do not wait any longer after a failure to reach it. */
+  /** Something else shows that the server answers again: do not wait any longer after a failure that may have passed. */
   retryNow(): void {
     this.#run?.retryNow();
   }
