@@ -3,13 +3,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { siteUser } from '../../src/core/kube/manifests/manifest.ts';
-import { renewSecret } from './league.ts';
-import type { FaultScene } from './league-fault-scene.ts';
+import { type FaultScene, removeFrom } from './league-fault-scene.ts';
 import {
+  changeMember,
   expiredTokenFor,
   homes,
   putSecret,
   systemNamespace,
+  tokenFor,
   trustDomainOf,
 } from './league-members.ts';
 import { untilCopies } from './league-services.ts';
@@ -31,17 +32,23 @@ export function credentialFaults(scene: () => FaultScene): void {
     assert.deepEqual([...new Set(users)], [siteUser(trustDomainOf('lubeck'))]);
   });
 
-  test('a wrong CA and an expired token are reported, and a corrected Secret is used', async () => {
+  test('a wrong CA is reported, and a corrected one is used', async () => {
+    const { league, clusters } = scene();
+    const lubeck = league.site('lubeck');
+    await changeMember(clusters.north, 'south', { caBundle: clusters.north.ca });
+    await scene().untilState(lubeck, 'south', 'Unreachable', 'BadCertificate');
+    await changeMember(clusters.north, 'south', { caBundle: clusters.south.ca });
+    await scene().equal();
+  });
+
+  test('an expired token is reported, and a new one in the same Secret is used', async () => {
     const { league, clusters, all } = scene();
     const { north, west } = clusters;
     const [lubeck, bruges] = [league.site('lubeck'), league.site('bruges')];
     const token = await expiredTokenFor(west, 'lubeck');
-    await putSecret(north, 'west', { token, 'ca.crt': north.ca });
-    // A running site reads a Secret again when its content is rejected, or after minutes.
-    await lubeck.end('SIGTERM');
-    await lubeck.start();
-    await scene().untilState(lubeck, 'west', 'Unreachable', 'BadCertificate');
-    await putSecret(north, 'west', { token, 'ca.crt': west.ca });
+    // The site may read it, and does so at once, because it has not read it before.
+    await putSecret(north, 'south', { token, 'ca.crt': west.ca });
+    await changeMember(north, 'west', { secret: 'south' });
     await scene().untilState(lubeck, 'west', 'Unreachable', 'Unauthorized');
     const { message = '' } = (await lubeck.members()).get('west') ?? {};
     assert.match(message, /rejects the credential of this site.*new token into the Secret of west/);
@@ -49,7 +56,10 @@ export function credentialFaults(scene: () => FaultScene): void {
     // No other site and no other member is delayed.
     await scene().untilLed('west', bruges);
     await untilCopies(all, 'northern', await scene().change('north'));
-    await renewSecret(lubeck, clusters, 'west');
+    await putSecret(north, 'south', { token: await tokenFor(west, 'lubeck'), 'ca.crt': west.ca });
+    await scene().equal();
+    await changeMember(north, 'west', { secret: 'west' });
+    await removeFrom(north, `/api/v1/namespaces/${systemNamespace}/secrets/south`);
     await scene().equal();
   });
 }

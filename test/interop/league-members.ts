@@ -124,6 +124,22 @@ export function federate(
   });
 }
 
+/** Changes one member in the Federation of this cluster. */
+export async function changeMember(
+  cluster: KubeCluster,
+  clusterID: ClusterName,
+  change: object,
+): Promise<void> {
+  const path = `/apis/${group}/federations/federation`;
+  const { spec } = await cluster.get<{
+    readonly spec: { readonly members: readonly { readonly clusterID: string }[] };
+  }>(path);
+  const members = spec.members.map((each) =>
+    each.clusterID === clusterID ? { ...each, ...change } : each,
+  );
+  await cluster.send('PATCH', path, { spec: { members } });
+}
+
 /** Of the ServiceAccount of the site in this cluster. */
 export async function tokenFor(cluster: KubeCluster, site: SiteName): Promise<string> {
   const { status } = await cluster.create<{ readonly status: { readonly token: string } }>(
