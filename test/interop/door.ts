@@ -8,13 +8,13 @@ export class Door {
   readonly #outside = new Set<Socket>();
   #state: 'open' | 'cut' | 'held' = 'open';
 
-  private constructor(port: number) {
-    this.#server = createServer((outside) => this.#enter(outside, port));
+  private constructor(portOf: () => number | undefined) {
+    this.#server = createServer((outside) => this.#enter(outside, portOf()));
   }
 
-  /** On loopback. */
-  static open(port: number): Promise<Door> {
-    const door = new Door(port);
+  /** On loopback. While there is no port to lead to, it resets connections. */
+  static open(portOf: () => number | undefined): Promise<Door> {
+    const door = new Door(portOf);
     return new Promise((resolve, reject) => {
       door.#server.once('error', reject).listen(0, '127.0.0.1', () => resolve(door));
     });
@@ -47,8 +47,8 @@ export class Door {
     this.#server.close();
   }
 
-  #enter(outside: Socket, port: number): void {
-    if (this.#state === 'cut') {
+  #enter(outside: Socket, port: number | undefined): void {
+    if (this.#state === 'cut' || port === undefined) {
       outside.on('error', () => undefined).resetAndDestroy();
       return;
     }

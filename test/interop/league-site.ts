@@ -5,7 +5,14 @@ import { type Daemon, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.
 import type { Door } from './door.ts';
 import { serviceAccountIssuer } from './kube-apiserver.ts';
 import type { KubeCluster } from './kube-cluster.ts';
-import { type ClusterName, homes, type SiteName, trustDomainOf } from './league-members.ts';
+import {
+  type ClusterName,
+  type Clusters,
+  homes,
+  type SiteName,
+  tokenFor,
+  trustDomainOf,
+} from './league-members.ts';
 
 export interface SiteSettings {
   readonly flags: readonly string[];
@@ -32,12 +39,12 @@ export class LeagueSite {
   readonly #dataDir = join(temporaryFolder(), 'site');
   readonly #flags: readonly string[];
   readonly #env: Readonly<Record<string, string>>;
-  readonly #home: KubeCluster;
+  readonly #home: () => KubeCluster;
   #daemon: Daemon | undefined;
 
   constructor(
     name: SiteName,
-    home: KubeCluster,
+    home: () => KubeCluster,
     doors: LeagueSite['doors'],
     { flags, env }: SiteSettings,
   ) {
@@ -70,22 +77,30 @@ export class LeagueSite {
     return ran.stdout;
   }
 
-  /** A Cluster object, with a stored token. */
-  async register(name: ClusterName, { ca }: KubeCluster, token: string): Promise<void> {
-    const cluster = {
+  /** Cluster objects, each with a stored token. */
+  async register(names: readonly ClusterName[], clusters: Clusters): Promise<void> {
+    const objects = names.map((name) => ({
       apiVersion: 'hansa.dev/v1alpha1',
       kind: 'Cluster',
       metadata: { name },
       spec: {
         issuer: serviceAccountIssuer,
         apiServer: this.serverOf(name),
-        caBundle: ca,
+        caBundle: clusters[name].ca,
         local: homes[this.name] === name,
         validation: { mode: 'jwks' },
       },
-    };
-    await this.run(['apply', '-f', '-'], JSON.stringify(cluster));
-    await this.run(['cluster', 'credential', 'set', name], token);
+    }));
+    await this.run(
+      ['apply', '-f', '-'],
+      objects.map((each) => JSON.stringify(each)).join('\n---\n'),
+    );
+    await Promise.all(
+      names.map(async (name) => {
+        const token = await tokenFor(clusters[name], this.name);
+        await this.run(['cluster', 'credential', 'set', name], token);
+      }),
+    );
   }
 
   serverOf(name: ClusterName): string {
@@ -94,7 +109,7 @@ export class LeagueSite {
 
   /** By cluster ID, as the Federation of its home cluster says. */
   async members(): Promise<ReadonlyMap<string, MemberStatus>> {
-    const { status } = await this.#home.get<{
+    const { status } = await this.#home().get<{
       readonly status?: { readonly members?: readonly MemberStatus[] };
     }>('/apis/clusters.hansa.dev/v1alpha1/federations/federation');
     return new Map(status?.members?.map((member) => [member.clusterID, member]));

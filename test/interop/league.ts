@@ -4,7 +4,7 @@
 import { until } from '../e2e/until.ts';
 import { Door } from './door.ts';
 import type { Etcd } from './etcd.ts';
-import { type KubeClusterOptions, startKubeCluster } from './kube-cluster.ts';
+import { type KubeCluster, type KubeClusterOptions, startKubeCluster } from './kube-cluster.ts';
 import {
   type ClusterName,
   type Clusters,
@@ -71,30 +71,32 @@ export class League {
   static async start(options: LeagueOptions): Promise<League> {
     const { etcd, clusters: own = {}, sites: names = siteNames, flags = [], env = {} } = options;
     const settings = { flags, env, sites: names, issuer: options.issuer };
-    const started = await Promise.allSettled(
-      clusterNames.map((name) => startKubeCluster(name, { etcd, ...own[name] })),
-    );
-    const clusters = Object.fromEntries(
-      started.flatMap((one, at) =>
-        one.status === 'fulfilled' ? [[clusterNames[at] as ClusterName, one.value] as const] : [],
-      ),
-    ) as Clusters;
+    const clusters: Partial<Record<ClusterName, KubeCluster>> = {};
     const sites = new Map<SiteName, LeagueSite>();
-    const league = new League(clusters, sites, settings);
+    const league = new League(clusters as Clusters, sites, settings);
     try {
+      for (const name of names) sites.set(name, await openSite(name, league.clusters, settings));
+      // Sites start meanwhile: they need no cluster for that.
+      const started = await Promise.allSettled([
+        ...clusterNames.map(async (name) => {
+          clusters[name] = await startKubeCluster(name, { etcd, ...own[name] });
+        }),
+        ...[...sites.values()].map((site) => startSite(site, options.issuer)),
+      ]);
       for (const one of started) {
-        if (one.status === 'rejected') {
-          throw new Error('a cluster did not start', { cause: one.reason });
-        }
+        if (one.status === 'fulfilled') continue;
+        throw new Error('a cluster or a site did not start', { cause: one.reason });
       }
       await Promise.all(clusterNames.map((name) => league.install(name)));
-      await federate(clusters.west, []);
-      for (const name of names) sites.set(name, await openSite(name, clusters, settings));
-      for (const site of sites.values()) {
-        // A site with Secrets, and a site with Clusters.
-        if (site.name === 'lubeck') await addBySecrets(site, clusters, options.issuer);
-        else await addByClusters(site, clusters);
-      }
+      await federate(league.clusters.west, []);
+      await Promise.all(
+        [...sites.values()].map((site) =>
+          // A site with Secrets, and a site with Clusters.
+          site.name === 'lubeck'
+            ? addBySecrets(site, league.clusters, options.issuer)
+            : addByClusters(site, league.clusters),
+        ),
+      );
       await league.ready();
       return league;
     } catch (error) {
@@ -177,22 +179,31 @@ export class League {
   }
 }
 
+/** Does not start it. */
 async function openSite(
   name: SiteName,
-  clusters: Clusters,
+  clusters: Partial<Clusters>,
   settings: LeagueSettings,
 ): Promise<LeagueSite> {
   const doors: [ClusterName, Door][] = [];
   for (const each of clusterNames) {
-    doors.push([each, await Door.open(Number(new URL(clusters[each].url).port))]);
+    const portOf = (): number | undefined => {
+      const { url } = clusters[each] ?? {};
+      return url === undefined ? undefined : Number(new URL(url).port);
+    };
+    doors.push([each, await Door.open(portOf)]);
   }
-  const home = clusters[homes[name]];
   const { issuer, env } = settings;
   const flags = [...settings.flags, ...(name === 'lubeck' ? (issuer?.siteFlags ?? []) : [])];
   const byName = Object.fromEntries(doors) as LeagueSite['doors'];
-  const site = new LeagueSite(name, home, byName, { flags, env: env[name] ?? {} });
+  const home = (): KubeCluster => clusters[homes[name]] as KubeCluster;
+  return new LeagueSite(name, home, byName, { flags, env: env[name] ?? {} });
+}
+
+async function startSite(site: LeagueSite, issuer: SiteIssuer | undefined): Promise<void> {
   await site.start();
-  return site;
+  if (site.name !== 'lubeck') return;
+  await issuer?.trust((args) => site.run(args), site.serverOf('south'));
 }
 
 async function addBySecrets(
@@ -204,16 +215,14 @@ async function addBySecrets(
   const addresses = new Map<ClusterName, MemberAddress>();
   for (const name of clusterNames.filter((each) => each !== home)) {
     if (issuer !== undefined && name === 'south') {
-      const server = site.serverOf(name);
-      await issuer.trust((args) => site.run(args), server);
-      addresses.set(name, { server, caBundle: clusters[name].ca });
+      addresses.set(name, { server: site.serverOf(name), caBundle: clusters[name].ca });
       continue;
     }
     await renewSecret(site, clusters, name);
     addresses.set(name, { server: site.serverOf(name), secret: name });
   }
   await federate(clusters[home], clusterNames, addresses);
-  await site.register(home, clusters[home], await tokenFor(clusters[home], site.name));
+  await site.register([home], clusters);
 }
 
 /** A new token for a member, in the Secret that the site reads. */
@@ -228,7 +237,5 @@ export async function renewSecret(
 
 async function addByClusters(site: LeagueSite, clusters: Clusters): Promise<void> {
   await federate(clusters[homes[site.name]], clusterNames);
-  for (const name of clusterNames) {
-    await site.register(name, clusters[name], await tokenFor(clusters[name], site.name));
-  }
+  await site.register(clusterNames, clusters);
 }
