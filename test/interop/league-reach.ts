@@ -3,7 +3,6 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HostBackend } from './host-programs.ts';
 import type { KubeCluster } from './kube-cluster.ts';
 import type { League } from './league.ts';
 import { clusterNames, shop, systemNamespace } from './league-members.ts';
@@ -16,41 +15,29 @@ import {
   slicesOf,
   untilCopies,
 } from './league-services.ts';
-import { ServiceCaller } from './service-callers.ts';
+import { backendText, type ReachScene } from './reach-scene.ts';
 
 const global = (name: string) => ({ [globalAnnotation]: name });
 
-export function reachTests(scene: () => League): void {
+export function reachTests(scene: () => League, reach: () => Promise<ReachScene>): void {
   const clusters = () => scene().clusters;
   const all = (): readonly KubeCluster[] => clusterNames.map((name) => clusters()[name]);
 
   test('an annotated Service is found by its name and reached by TCP in all clusters', async (t) => {
-    const { north, south, west } = clusters();
-    const { host } = south;
-    assert.ok(host !== undefined);
-    const { address, address6 } = host;
-    north.host?.connect(host, '10.2.250');
-    west.host?.connect(host, '10.2.251');
-    const backend = await HostBackend.start(host, 'hello from south');
-    const callers = await Promise.all(all().map((cluster) => ServiceCaller.start(cluster)));
-    t.after(async () => {
-      for (const program of [backend, ...callers]) await program.stop();
-    });
-    const endpoints = address6 === undefined ? [address] : [address, address6];
-    await publish(south, 'echo', endpoints, { annotations: {} });
+    const { north, south } = clusters();
+    const clients = await reach();
+    await publish(south, 'echo', clients.addresses, { annotations: {} });
     const begun = performance.now();
     await south.send('PATCH', servicePath(shop, 'echo'), {
       metadata: { annotations: global('echo') },
     });
-    const answers = await Promise.all(
-      callers.map((caller) => caller.call('echo', systemNamespace)),
-    );
+    const answers = await clients.callAll('echo');
     const took = performance.now() - begun;
-    assert.deepEqual(answers, ['hello from south', 'hello from south', 'hello from south']);
+    assert.deepEqual(answers, [backendText, backendText, backendText]);
     t.diagnostic(`reached in all clusters ${took.toFixed(0)} ms after the annotation`);
-    if (address6 === undefined) return t.diagnostic('the kernel has no IPv6');
-    for (const caller of callers.filter(({ cluster }) => cluster !== north)) {
-      assert.equal(await caller.call('echo', systemNamespace, 6), 'hello from south');
+    if (clients.addresses.length === 1) return t.diagnostic('the kernel has no IPv6');
+    for (const caller of clients.callers.filter(({ cluster }) => cluster !== north)) {
+      assert.equal(await caller.call('echo', systemNamespace, 6), backendText);
     }
   });
 
