@@ -31,15 +31,27 @@ export class LiveSlices {
   readonly #copies = new Map<string, Map<string, Set<string>>>();
   readonly #places = new Map<string, SlicePlace>();
 
-  /** `isOwn` says which slices count. */
+  /** `isOwn` says which slices count. `unheard`: see RecentWrites. */
   constructor(
     clock: Clock,
     cached: Pick<Cached<EndpointSlice>, 'byKey' | 'objects'>,
     isOwn: (slice: EndpointSlice) => boolean,
+    unheard: (place: SlicePlace) => void,
   ) {
     this.isOwn = isOwn;
-    this.#recent = new RecentWrites(clock, (key) => cached.byKey(key));
+    this.#recent = new RecentWrites(
+      clock,
+      (key) => cached.byKey(key),
+      (key, written) => {
+        this.#index(key, this.get(key));
+        unheard(placeOf(written));
+      },
+    );
     for (const slice of cached.objects()) this.#index(keyOf(slice), slice);
+  }
+
+  stop(): void {
+    this.#recent.stop();
   }
 
   get(key: string): EndpointSlice | undefined {

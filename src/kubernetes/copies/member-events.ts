@@ -8,7 +8,7 @@ import type { RunningSource } from '../../core/reconcile/source.ts';
 import { memberCondition, serviceNameLabel } from '../names.ts';
 import type { EndpointSlice, Namespace, Node, ObjectMeta, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
-import { federatedRefOf, isRef, keyOfCopy, keyOfRef } from '../services/federated-name.ts';
+import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
 import { addressesOfNode } from '../services/member-service.ts';
 import { isOwnSlice, isSource, sourceID } from '../services/slice-source.ts';
 import { placeOf } from './live-slices.ts';
@@ -49,13 +49,14 @@ export class MemberEvents implements RunningSource {
       if (isCopy(service)) this.#add(this.#copyKey(service.metadata));
       if (this.#needsOwnCondition(service)) this.#add(conditionKey(nameOf(service.metadata)));
     }
-    for (const copy of slices.copies()) this.#add(this.#keyOfCopyName(copy));
+    for (const copy of slices.copies()) this.#add(this.#term.keyOfCopy(copy));
   }
 
   stop(): void {
     this.#stopMembers();
     for (const { stop } of this.#followed.values()) stop();
     this.#followed.clear();
+    this.#term.stop();
   }
 
   #add(key: string): void {
@@ -124,14 +125,8 @@ export class MemberEvents implements RunningSource {
     return isRef(ref) ? keyOfRef(ref) : undefined;
   }
 
-  #copyKey({ namespace = '', name }: ObjectMeta): string {
-    return keyOfCopy(namespace, name, this.#term.options.namespace);
-  }
-
-  /** `copy` is NAMESPACE/NAME. */
-  #keyOfCopyName(copy: string): string {
-    const slash = copy.indexOf('/');
-    return this.#copyKey({ namespace: copy.slice(0, slash), name: copy.slice(slash + 1) });
+  #copyKey(metadata: ObjectMeta): string {
+    return this.#term.keyOfCopy(nameOf(metadata));
   }
 
   #serviceChanged(change: ObjectChange<Service>, isTarget: boolean): void {
@@ -180,18 +175,12 @@ export class MemberEvents implements RunningSource {
     for (const version of [old, now]) {
       if (version === undefined) continue;
       if (isTarget && isOwnSlice(version)) {
-        if (!isEcho) this.#addOwnSlice(version);
+        // Somebody else changed a slice of a copy.
+        if (!isEcho) this.#term.addSlice(placeOf(version));
       } else if (isSource(version)) {
         this.#addSource(member, version, isTarget && changesPlan(old, now, usableOf(member)));
       }
     }
-  }
-
-  /** Somebody else changed a slice of a copy. */
-  #addOwnSlice(slice: EndpointSlice): void {
-    const { copy, source } = placeOf(slice);
-    const key = this.#keyOfCopyName(copy);
-    this.#add(this.#term.states.has(key) ? slicesKey(key, source) : key);
   }
 
   #addSource(member: SyncedMember, slice: EndpointSlice, isPlanChanged: boolean): void {

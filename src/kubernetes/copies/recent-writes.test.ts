@@ -13,13 +13,18 @@ const object = (resourceVersion: string, uid = 'u'): Written => ({
 function scene(cached?: Written) {
   const clock = new VirtualClock();
   const cache = { object: cached };
-  const recent = new RecentWrites<Written>(clock, () => cache.object);
+  const unheard: unknown[] = [];
+  const recent = new RecentWrites<Written>(
+    clock,
+    () => cache.object,
+    (key, written) => unheard.push([key, written.metadata.resourceVersion]),
+  );
   const hear = (now: Written | undefined): boolean => {
     const old = cache.object;
     cache.object = now;
     return recent.isEcho({ key: 'a/b', old, new: now });
   };
-  return { clock, recent, hear };
+  return { clock, recent, hear, unheard };
 }
 
 describe('recent writes', () => {
@@ -91,5 +96,49 @@ describe('recent writes', () => {
     recent.deletes('a/b', object('9'));
     recent.forget('a/b');
     assert.deepEqual(recent.live('a/b'), object('9'));
+  });
+
+  test('that the cache did not hear of in time are reported once', async () => {
+    const { clock, recent, hear, unheard } = scene();
+    recent.wrote('a/b', object('10'), undefined);
+    await clock.advance(9_999);
+    assert.deepEqual(unheard, []);
+    await clock.advance(1);
+    assert.deepEqual(unheard, [['a/b', '10']]);
+    assert.equal(recent.live('a/b'), undefined);
+    assert.equal(hear(object('10')), false);
+    await clock.advance(20_000);
+    assert.equal(unheard.length, 1);
+  });
+
+  test('that the cache heard of are not reported', async () => {
+    const { clock, recent, hear, unheard } = scene();
+    recent.wrote('a/b', object('10'), undefined);
+    hear(object('10'));
+    recent.wrote('a/b', object('11'), object('10'));
+    recent.forget('a/b');
+    await clock.advance(20_000);
+    assert.deepEqual(unheard, []);
+  });
+
+  test('that are deletions are reported too, and a later write counts from its own time', async () => {
+    const { clock, recent, unheard } = scene(object('9'));
+    recent.wrote('a/b', object('10'), object('9'));
+    await clock.advance(6000);
+    recent.deletes('a/b', object('10'));
+    await clock.advance(6000);
+    assert.deepEqual(unheard, []);
+    await clock.advance(4000);
+    assert.deepEqual(unheard, [['a/b', '10']]);
+    assert.deepEqual(recent.live('a/b'), object('9'));
+  });
+
+  test('are not reported after the end of the term', async () => {
+    const { clock, recent, unheard } = scene();
+    recent.wrote('a/b', object('10'), undefined);
+    recent.stop();
+    recent.wrote('a/c', object('11'), undefined);
+    await clock.advance(20_000);
+    assert.deepEqual(unheard, []);
   });
 });

@@ -1,7 +1,7 @@
 // What this process wrote into a collection and has not heard of yet. A reflector is a little behind, and
 // a controller that compares with what it shows would write the same thing twice, or lose a race with itself.
 
-import type { Clock } from '../../core/clock/clock.ts';
+import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
 import { compareVersions, isResourceVersion } from '../../core/kube/reflector/resource-version.ts';
 import type { Written } from '../fencing/fenced-writer.ts';
@@ -12,6 +12,8 @@ const rememberMs = 10_000;
 interface Known<T> {
   /** Undefined: it was deleted. */
   readonly object: T | undefined;
+  /** What was written or deleted. */
+  readonly written: T;
   readonly uid: string | undefined;
   /** The version that it replaced; undefined: it was created. */
   readonly base: string | undefined;
@@ -22,11 +24,30 @@ interface Known<T> {
 export class RecentWrites<T extends Written> {
   readonly #clock: Clock;
   readonly #cached: (key: string) => T | undefined;
+  readonly #unheard: (key: string, written: T) => void;
+  /** In the order of `atMs`. */
   readonly #known = new Map<string, Known<T>>();
+  #timer: Timer | undefined;
+  #isStopped = false;
 
-  constructor(clock: Clock, cached: (key: string) => T | undefined) {
+  /**
+   * `unheard` is called for a write that the cache did not hear of in time. A list after a gap shows no change
+   * where somebody undid the write meanwhile, so the object must be looked at again.
+   */
+  constructor(
+    clock: Clock,
+    cached: (key: string) => T | undefined,
+    unheard: (key: string, written: T) => void,
+  ) {
     this.#clock = clock;
     this.#cached = cached;
+    this.#unheard = unheard;
+  }
+
+  /** Calls `unheard` no more. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#timer?.cancel();
   }
 
   /** The newest version that is known here. */
@@ -43,12 +64,12 @@ export class RecentWrites<T extends Written> {
     const cached = this.#cached(key);
     // The event came before the answer.
     if (cached !== undefined && age(cached, object) >= 0) this.#known.delete(key);
-    else this.#remember(key, object, object.metadata.uid, base?.metadata.resourceVersion);
+    else this.#remember(key, object, object, base?.metadata.resourceVersion);
   }
 
   /** Call it before the deletion, which is two writes, and `forget` if that fails. */
   deletes(key: string, live: T): void {
-    this.#remember(key, undefined, live.metadata.uid, undefined);
+    this.#remember(key, live, undefined, undefined);
   }
 
   /** After a write that failed, the cache is right, or will be. */
@@ -79,20 +100,40 @@ export class RecentWrites<T extends Written> {
     return order === 0 && old?.metadata.resourceVersion === known.base;
   }
 
+  /** The timer forgets what is too old, because it also reports it. */
   #current(key: string): Known<T> | undefined {
     const known = this.#known.get(key);
-    if (known === undefined || this.#clock.monotonic() - known.atMs < rememberMs) return known;
-    this.#known.delete(key);
-    return undefined;
+    return known !== undefined && this.#ageMs(known) < rememberMs ? known : undefined;
   }
 
-  #remember(
-    key: string,
-    object: T | undefined,
-    uid: string | undefined,
-    base: string | undefined,
-  ): void {
-    this.#known.set(key, { object, uid, base, atMs: this.#clock.monotonic() });
+  #ageMs({ atMs }: Known<T>): number {
+    return this.#clock.monotonic() - atMs;
+  }
+
+  #remember(key: string, written: T, object: T | undefined, base: string | undefined): void {
+    const { uid } = written.metadata;
+    this.#known.delete(key);
+    this.#known.set(key, { object, written, uid, base, atMs: this.#clock.monotonic() });
+    this.#wait();
+  }
+
+  #wait(): void {
+    const [oldest] = this.#known.values();
+    if (oldest === undefined || this.#timer !== undefined || this.#isStopped) return;
+    // At least a millisecond: a clock that runs a little slow would fire at once again and again.
+    this.#timer = this.#clock.timer(Math.max(1, rememberMs - this.#ageMs(oldest)), () => {
+      this.#timer = undefined;
+      this.#expire();
+      this.#wait();
+    });
+  }
+
+  #expire(): void {
+    for (const [key, known] of this.#known) {
+      if (this.#ageMs(known) < rememberMs) return;
+      this.#known.delete(key);
+      this.#unheard(key, known.written);
+    }
   }
 }
 

@@ -10,8 +10,10 @@ import type { Service } from '../objects.ts';
 import type { MemberInput, Plan } from '../services/compile-plan.ts';
 import { isOwnSlice } from '../services/slice-source.ts';
 import { HostNames } from './host-names.ts';
-import { LiveSlices } from './live-slices.ts';
+import { keyOfCopy } from '../services/federated-name.ts';
+import { LiveSlices, type SlicePlace } from './live-slices.ts';
 import { RecentWrites } from './recent-writes.ts';
+import { slicesKey } from './sync-keys.ts';
 import type { SyncedMember, SyncedMembers } from './synced-member.ts';
 
 export interface SyncOptions {
@@ -93,8 +95,12 @@ export class SyncTerm {
     this.sink = sink;
     const { member, clock, lookUp } = options;
     this.client = member.client;
-    this.services = new RecentWrites(clock, (key) => member.services.byKey(key));
-    this.slices = new LiveSlices(clock, member.slices, isOwnSlice);
+    this.services = new RecentWrites(
+      clock,
+      (key) => member.services.byKey(key),
+      (copy) => sink.add(this.keyOfCopy(copy)),
+    );
+    this.slices = new LiveSlices(clock, member.slices, isOwnSlice, (place) => this.addSlice(place));
     this.names = new HostNames({
       clock,
       lookUp,
@@ -102,6 +108,24 @@ export class SyncTerm {
         for (const key of keys) sink.add(key);
       },
     });
+  }
+
+  /** Ends its timers. */
+  stop(): void {
+    this.services.stop();
+    this.slices.stop();
+  }
+
+  /** The key of the federated Service of a copy, which is NAMESPACE/NAME. */
+  keyOfCopy(copy: string): string {
+    const slash = copy.indexOf('/');
+    return keyOfCopy(copy.slice(0, slash), copy.slice(slash + 1), this.options.namespace);
+  }
+
+  /** A slice of a copy must be looked at. */
+  addSlice({ copy, source }: SlicePlace): void {
+    const key = this.keyOfCopy(copy);
+    this.sink.add(this.states.has(key) ? slicesKey(key, source) : key);
   }
 }
 

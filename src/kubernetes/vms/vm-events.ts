@@ -44,6 +44,7 @@ export class VmEvents implements RunningSource {
 
   stop(): void {
     for (const stop of this.#stops) stop();
+    this.#term.stop();
   }
 
   #addService(name: string): void {

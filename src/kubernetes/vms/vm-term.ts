@@ -10,6 +10,7 @@ import { RecentWrites } from '../copies/recent-writes.ts';
 import type { Cached, SyncedMember } from '../copies/synced-member.ts';
 import type { ObjectMeta, Service } from '../objects.ts';
 import type { Outcome } from '../services/compile-plan.ts';
+import { machineKey, vmServiceKey } from './vm-keys.ts';
 import { isVmSlice } from './vm-marks.ts';
 
 /** A machine as the reflector caches it. */
@@ -53,8 +54,18 @@ export class VmTerm {
     this.options = options;
     this.sink = sink;
     this.client = member.client;
-    this.services = new RecentWrites(clock, (key) => member.services.byKey(key));
-    this.slices = new LiveSlices(clock, member.slices, isVmSlice);
-    this.machines = new RecentWrites(clock, (key) => member.virtualMachines.byKey(key));
+    const addService = (name: string): void => sink.add(vmServiceKey(name));
+    this.services = new RecentWrites(clock, (key) => member.services.byKey(key), addService);
+    this.slices = new LiveSlices(clock, member.slices, isVmSlice, ({ copy }) => addService(copy));
+    this.machines = new RecentWrites(
+      clock,
+      (key) => member.virtualMachines.byKey(key),
+      (name) => sink.add(machineKey(name)),
+    );
+  }
+
+  /** Ends its timers. */
+  stop(): void {
+    for (const writes of [this.services, this.slices, this.machines]) writes.stop();
   }
 }
