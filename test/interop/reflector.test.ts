@@ -243,7 +243,7 @@ describe('a reflector of kube-apiserver', { skip }, () => {
         (error: unknown) => failureOf(error).reason,
       );
     const list = { type: 'list', notOlderThan: version, pageSize: 500 } as const;
-    const same = (object: ConfigMap): ConfigMap => object;
+    const same = { transform: (object: ConfigMap): ConfigMap => object, check: () => undefined };
     assert.equal(await reason(readVersion(collection, version, signal)), 'behind');
     assert.equal(await reason(readList<ConfigMap>(collection, list, same, signal)), 'behind');
     // A watch is accepted, and then silent: hence the check before it.

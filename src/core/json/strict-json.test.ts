@@ -89,12 +89,6 @@ test('a path is not spelt out to its end where its keys are long or many', () =>
   }
 });
 
-test('counted JSON comes with the number of its objects, arrays, fields and items', () => {
-  const count = (text: string) => strict.parseCountedJson(Buffer.from(text), 8).values;
-  assert.deepEqual(['1', '{}', '{"a":1}', '[{},{}]', '"{,}"'].map(count), [0, 1, 1, 4, 0]);
-  assert.throws(() => count('[[],[],[],[],[]]'), strict.JsonExcessError);
-});
-
 test('bounded JSON is read, and too deep or too large JSON is a syntax error that says so', () => {
   const parse = (text: string) => strict.parseBoundedJson(Buffer.from(text));
   assert.deepEqual(parse('{"a":[1]}'), { a: [1] });

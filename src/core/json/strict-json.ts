@@ -79,30 +79,14 @@ export class JsonExcessError extends SyntaxError {}
 
 /** JSON.parse for untrusted input. Also throws a JsonExcessError, which is a SyntaxError too. */
 export function parseBoundedJson(text: Uint8Array, maxValues = MAX_VALUES): unknown {
-  checkedCount(text, maxValues);
-  return parse(text);
-}
-
-/** As parseBoundedJson, with the number of values: a small text can need up to 100 bytes of memory for each. */
-export function parseCountedJson(
-  text: Uint8Array,
-  maxValues: number,
-): { readonly value: unknown; readonly values: number } {
-  const values = checkedCount(text, maxValues);
-  return { value: parse(text), values };
-}
-
-function checkedCount(text: Uint8Array, maxValues: number): number {
-  const found = countValues(text, maxValues, MAX_DEPTH);
-  if (typeof found === 'number') return found;
-  throw new JsonExcessError(
-    found === 'values'
-      ? `more than ${maxValues} fields and items`
-      : `nested deeper than ${MAX_DEPTH} levels`,
-  );
-}
-
-function parse(text: Uint8Array): unknown {
+  const excess = jsonExcess(text, maxValues);
+  if (excess !== undefined) {
+    throw new JsonExcessError(
+      excess === 'values'
+        ? `more than ${maxValues} fields and items`
+        : `nested deeper than ${MAX_DEPTH} levels`,
+    );
+  }
   return JSON.parse(Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString('utf8'));
 }
 

@@ -2,6 +2,7 @@
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { CacheBudget, type CacheLimits } from '../../core/kube/reflector/cache-budget.ts';
 import { failureOf } from '../../core/kube/reflector/reflector-failure.ts';
 import type { Reflector } from '../../core/kube/reflector/reflector.ts';
 import { leaseName } from '../names.ts';
@@ -11,6 +12,7 @@ import {
   addedCollections,
   type CollectionOptions,
   identityCollections,
+  memberLimits,
   objectCollections,
 } from './member-collections.ts';
 import type { Member, MemberLeader, MemberSettings, MemberState } from './member.ts';
@@ -23,6 +25,8 @@ export interface ConnectedMemberOptions
   readonly namespace: string;
   /** How long something may fail before the member counts as unreachable. */
   readonly unreachableAfterMs: number;
+  /** Default `memberLimits`. */
+  readonly limits?: CacheLimits | undefined;
   /** Called while the certificate of the API server does not fit its CA. */
   readonly doubt?: (() => void) | undefined;
   /** Called when the settings, the state or the leader changed. */
@@ -82,6 +86,7 @@ export class ConnectedMember implements Member {
     const collections = {
       ...options,
       cluster: this.clusterID,
+      budget: new CacheBudget(options.limits ?? memberLimits),
       statusChanged: () => this.#evaluate(),
     };
     this.#identity = identityCollections(collections);

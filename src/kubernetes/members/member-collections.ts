@@ -7,6 +7,7 @@ import { type VirtualMachine, virtualMachineKind } from '../../api/kinds/virtual
 import { version } from '../../api/object.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
+import type { CacheBudget, CacheLimits } from '../../core/kube/reflector/cache-budget.ts';
 import { Reflector } from '../../core/kube/reflector/reflector.ts';
 import type { Log } from '../../core/log/log.ts';
 import { serviceNameLabel } from '../names.ts';
@@ -26,6 +27,8 @@ export interface CollectionOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  /** Of the cluster. */
+  readonly budget: CacheBudget;
   /** Called when a reflector synced, failed or recovered. */
   readonly statusChanged: () => void;
 }
@@ -38,17 +41,15 @@ const mebibyte = 1024 * 1024;
 const fewObjects = { maxObjects: 1000, maxBytes: 8 * mebibyte, maxValues: 100_000 } as const;
 
 /**
- * As a cluster sends them. A hostile member must not fill the memory of the site: these are room for 100,000
- * endpoints, 20,000 Services, 20,000 machines and 5,000 nodes.
+ * What this site holds of one cluster, all collections together, so that a hostile member cannot fill its memory.
+ * There is room for 100,000 endpoints, 20,000 member Services and copies, 50,000 other Services, 5,000 nodes and
+ * 10,000 namespaces at once, or for 20,000 machines instead of half of it. A field or item costs at most about 100 bytes.
  */
-const limits = {
-  services: { maxBytes: 64 * mebibyte, maxValues: 2_000_000 },
-  slices: { maxBytes: 128 * mebibyte, maxValues: 4_000_000 },
-  nodes: { maxBytes: 128 * mebibyte, maxValues: 4_000_000 },
-  namespaces: { maxBytes: 32 * mebibyte, maxValues: 1_000_000 },
-  nativeServices: { maxBytes: 16 * mebibyte, maxValues: 500_000 },
-  virtualMachines: { maxBytes: 64 * mebibyte, maxValues: 2_000_000 },
-} as const;
+export const memberLimits: CacheLimits = {
+  maxObjects: 200_000,
+  maxBytes: 192 * mebibyte,
+  maxValues: 6_000_000,
+};
 
 /** What a cluster says about itself. */
 export function identityCollections(options: CollectionOptions) {
@@ -81,7 +82,6 @@ export function objectCollections(options: CollectionOptions, namespace: string)
       ...common,
       path: '/api/v1/services',
       transform: readService,
-      limits: limits.services,
       indexes: {
         federated: (service) => (isCopy(service) ? [] : federated(service)),
         copies: (service) => (isCopy(service) ? [keyOf(service.metadata)] : []),
@@ -91,7 +91,6 @@ export function objectCollections(options: CollectionOptions, namespace: string)
       ...common,
       path: '/apis/discovery.k8s.io/v1/endpointslices',
       transform: readEndpointSlice,
-      limits: limits.slices,
       indexes: {
         service: ({ metadata }) => {
           const name = metadata.labels?.[serviceNameLabel];
@@ -103,19 +102,16 @@ export function objectCollections(options: CollectionOptions, namespace: string)
       ...common,
       path: '/api/v1/nodes',
       transform: readNode,
-      limits: limits.nodes,
     }),
     namespaces: new Reflector<Namespace>({
       ...common,
       path: '/api/v1/namespaces',
       transform: readNamespace,
-      limits: limits.namespaces,
     }),
     nativeServices: new Reflector<NativeService & KubeObject, 'federated'>({
       ...common,
       path: pathOf(nativeServiceKind.plural),
       transform: readNativeService,
-      limits: limits.nativeServices,
       indexes: { federated },
     }),
   };
@@ -132,7 +128,6 @@ export function addedCollections(options: CollectionOptions, namespace: string) 
       ...common,
       path: pathOf(virtualMachineKind.plural),
       transform: readVirtualMachine,
-      limits: limits.virtualMachines,
       indexes: {
         service: (vm) => {
           const name = serviceOfVm(vm, namespace);
@@ -145,6 +140,7 @@ export function addedCollections(options: CollectionOptions, namespace: string) 
 
 const keyOf = ({ namespace = '', name }: ObjectMeta): string => `${namespace}/${name}`;
 
-function commonOptions({ client, cluster, clock, random, log, statusChanged }: CollectionOptions) {
-  return { client, cluster, clock, random, log, hooks: { statusChanged } };
+function commonOptions(options: CollectionOptions) {
+  const { client, cluster, clock, random, log, budget, statusChanged } = options;
+  return { client, cluster, clock, random, log, budget, hooks: { statusChanged } };
 }

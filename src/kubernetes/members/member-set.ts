@@ -3,12 +3,13 @@
 
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { CacheBudget, type CacheLimits } from '../../core/kube/reflector/cache-budget.ts';
 import type { Log } from '../../core/log/log.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
 import type { MemberConnection, MemberConnector } from './connect-member.ts';
 import { ConnectedMember } from './connected-member.ts';
 import { type ClusterIdentity, type Finding, identityOf } from './identity.ts';
-import { identityCollections } from './member-collections.ts';
+import { identityCollections, memberLimits } from './member-collections.ts';
 import type { Members, MemberSettings } from './member.ts';
 import {
   type ListedMembers,
@@ -29,6 +30,8 @@ export interface MemberSetOptions {
   readonly random: Random;
   readonly log: Log;
   readonly unreachableAfterMs: number;
+  /** What this site holds of one member. Default `memberLimits`. */
+  readonly limits?: CacheLimits;
 }
 
 /** What the home cluster says. */
@@ -68,6 +71,7 @@ export class MemberSet implements Members {
       clock,
       random,
       log: options.log,
+      budget: new CacheBudget(memberLimits),
       statusChanged: () => this.refresh(),
     });
     // A list reports its changes one by one before its status.

@@ -1,25 +1,26 @@
 // The requests of a reflector about one collection: pages of a list, the check of a version, and
 // watches.
 
-import { JsonExcessError, parseCountedJson } from '../../json/strict-json.ts';
+import { JsonExcessError, parseBoundedJson } from '../../json/strict-json.ts';
 import type { KubeClient, KubeObject, KubeRequest, KubeStream } from '../kube-client.ts';
 import { KubeStatusError } from '../kube-errors.ts';
 import { type ListPage, listPageOf } from '../kube-objects.ts';
-import { type CacheEntry, noCost, type ObjectCost, sumOf } from './object-cache.ts';
+import type { CacheLimits, CacheUsage } from './cache-budget.ts';
+import type { CacheEntry } from './object-cache.ts';
+import { costOf, differenceOf, noCost, sumOf } from './object-cost.ts';
 import { ReflectorError } from './reflector-failure.ts';
 import type { Step } from './reflector-plan.ts';
 import { isResourceVersion } from './resource-version.ts';
 import { MalformedError, versionedObject } from './watch-event.ts';
 
-export interface ReflectorLimits {
-  /** Default 100,000. */
-  readonly maxObjects: number;
-  /** Of all objects as JSON, before `transform`. Default 256 MiB. */
-  readonly maxBytes: number;
-  /** Fields and items of all objects. A hostile server can make each cost 100 bytes. Default 4,000,000. */
-  readonly maxValues: number;
-  /** Of one page and of one event. Both have at most 2,000,000 fields and items too. An object has at most about 1.5 MiB in etcd. Default 16 MiB. */
+/** Defaults of what is kept: 100,000 objects, 256 MiB, and 4,000,000 fields and items. */
+export interface ReflectorLimits extends CacheLimits {
+  /** Of one page and of one event, before `transform`. Both have at most 2,000,000 fields and items too. An object has at most about 1.5 MiB in etcd. Default 16 MiB. */
   readonly maxPageBytes: number;
+  /** Of one list, or of all initial events, before `transform`. Nothing of it is kept. Default 8 GiB, the most that etcd is meant to hold. */
+  readonly maxListBytes: number;
+  /** Longest time for one list, or for all initial events. A server forgets its place in a list after minutes. Default 10 min. */
+  readonly listMs: number;
   /** Bookmarks come about every minute, if the version of the collection moves. Default 150 s. */
   readonly silenceMs: number;
   /** Longest pause before the initial events are complete. Default 30 s. */
@@ -31,6 +32,8 @@ export const defaultLimits: ReflectorLimits = {
   maxBytes: 256 * 1024 * 1024,
   maxValues: 4_000_000,
   maxPageBytes: 16 * 1024 * 1024,
+  maxListBytes: 8 * 1024 * 1024 * 1024,
+  listMs: 600_000,
   silenceMs: 150_000,
   initialSilenceMs: 30_000,
 };
@@ -60,34 +63,45 @@ export interface WholeList<T> {
   readonly entries: ReadonlyMap<string, CacheEntry<T>>;
 }
 
-/** Reads all pages. `transform` gets each object once. */
+export interface ListReader<T> {
+  /** Gets each object once. */
+  readonly transform: (object: T) => T;
+  /** Called after each page with what is kept so far. Throws where that is too much. */
+  readonly check: (usage: CacheUsage) => void;
+}
+
+/** Reads all pages. */
 export async function readList<T extends KubeObject>(
   collection: Collection,
   { notOlderThan, pageSize }: Extract<Step, { type: 'list' }>,
-  transform: (object: T) => T,
+  { transform, check }: ListReader<T>,
   signal: AbortSignal,
 ): Promise<WholeList<T>> {
-  const { limits } = collection;
+  const { maxListBytes } = collection.limits;
   const entries = new Map<string, CacheEntry<T>>();
   let position: Record<string, string> = notOlderThanQuery(notOlderThan);
-  let total = noCost;
+  let kept = noCost;
+  let read = 0;
   let version: string | undefined;
   for (let count = 1; ; count++) {
     const query = { limit: String(pageSize), ...position };
-    const { page, cost, version: pageVersion } = await readPage(collection, query, signal);
+    const { page, bytes, version: pageVersion } = await readPage(collection, query, signal);
+    signal.throwIfAborted();
     // All pages have the same. With the first one, a watch repeats rather than misses changes.
     version ??= pageVersion;
-    total = sumOf(total, cost);
-    const share = 1 / Math.max(1, page.items.length);
-    const each = { bytes: Math.ceil(cost.bytes * share), values: Math.ceil(cost.values * share) };
+    read += bytes;
     for (const item of page.items) {
       const found = versionedObject<T>(item);
       if (found === undefined) {
         throw new MalformedError('an object of a list has no name or resourceVersion');
       }
-      entries.set(found.key, { ...found, object: transform(found.object), cost: each });
+      const object = transform(found.object);
+      const cost = costOf(object);
+      kept = differenceOf(sumOf(kept, cost), entries.get(found.key)?.cost ?? noCost);
+      entries.set(found.key, { ...found, object, cost });
     }
-    checkLimits(limits, entries.size, total);
+    check({ objects: entries.size, ...kept });
+    checkRead(maxListBytes, read);
     if (page.next === '') return { version, entries };
     if (count >= maxPages) {
       throw new ReflectorError('over-limit', `the list has more than ${maxPages} pages`);
@@ -150,23 +164,17 @@ export function statusError(
   return new KubeStatusError(cluster, `${verb} ${path}`, response);
 }
 
-export function checkLimits(
-  { maxObjects, maxBytes, maxValues }: ReflectorLimits,
-  objects: number,
-  { bytes, values }: ObjectCost,
-): void {
-  if (objects <= maxObjects && bytes <= maxBytes && values <= maxValues) return;
-  throw new ReflectorError(
-    'over-limit',
-    `the collection has more than ${maxObjects} objects, ${maxBytes} bytes or ${maxValues} fields and items`,
-  );
+/** What is read is not kept, but an endless list must end. */
+export function checkRead(maxListBytes: number, read: number): void {
+  if (read <= maxListBytes) return;
+  throw new ReflectorError('over-limit', `the list has more than ${maxListBytes} bytes`);
 }
 
 async function readPage(
   collection: Collection,
   query: Readonly<Record<string, string>>,
   signal: AbortSignal,
-): Promise<{ page: ListPage; cost: ObjectCost; version: string }> {
+): Promise<{ page: ListPage; bytes: number; version: string }> {
   const { client, path, selectors, limits } = collection;
   const request: KubeRequest = {
     method: 'GET',
@@ -178,17 +186,16 @@ async function readPage(
   };
   const response = await client.request(request);
   if (response.status !== 200) throw statusError(collection, 'list', response);
-  const { value, values } = parsed(response.body);
-  const page = listPageOf(value);
+  const page = listPageOf(parsed(response.body));
   if (!isResourceVersion(page?.resourceVersion)) {
     throw new MalformedError('the response is no list of Kubernetes with a resourceVersion');
   }
-  return { page, cost: { bytes: response.body.length, values }, version: page.resourceVersion };
+  return { page, bytes: response.body.length, version: page.resourceVersion };
 }
 
-function parsed(body: Buffer): ReturnType<typeof parseCountedJson> {
+function parsed(body: Buffer): unknown {
   try {
-    return parseCountedJson(body, maxPageValues);
+    return parseBoundedJson(body, maxPageValues);
   } catch (error) {
     // Smaller pages have fewer values.
     if (error instanceof JsonExcessError) throw new ReflectorError('too-large', error.message);

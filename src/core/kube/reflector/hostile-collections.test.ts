@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { sleep } from '../../clock/clock.ts';
 import type { KubeResponse } from '../kube-client.ts';
 import { ModelServer } from '../../../../test/fakes/memory-kube/model-server.ts';
 import { cached, reflect, stored } from '../../../../test/fakes/memory-kube/reflected-model.ts';
@@ -20,11 +21,15 @@ function page(items: readonly object[], next = 'more'): KubeResponse {
   return { status: 200, headers: {}, body: Buffer.from(JSON.stringify(list)) };
 }
 
-function lists(answer: (at: number) => KubeResponse, limits: object = {}) {
+function lists(
+  answer: (at: number) => KubeResponse,
+  limits: object = {},
+  options: Partial<Parameters<typeof reflect>[1]> = {},
+) {
   const server = new ModelServer();
   let requests = 0;
   server.request = async () => answer(requests++);
-  const reflected = reflect(server, { usesInitialEvents: false, limits });
+  const reflected = reflect(server, { usesInitialEvents: false, limits, ...options });
   return { ...reflected, requests: () => requests };
 }
 
@@ -39,7 +44,7 @@ suite('a reflector of a hostile API server', () => {
   });
 
   test('stops to read an endless list that repeats one object', async () => {
-    const { clock, failures } = lists(() => page([item('same')]), { maxBytes: 10_000 });
+    const { clock, failures } = lists(() => page([item('same')]), { maxListBytes: 10_000 });
     await clock.advance(0);
     assert.deepEqual(failures, ['over-limit']);
   });
@@ -79,6 +84,62 @@ suite('a reflector of a hostile API server', () => {
     assert.deepEqual([late.failures, late.reflector.isSynced], [['over-limit'], false]);
   });
 
+  test('counts what it keeps of objects, not what they had before', async () => {
+    const large = { data: 'x'.repeat(100_000) };
+    const { clock, failures, reflector } = lists(
+      (at) => page([item(`o-${at}`, large)], at < 99 ? 'more' : ''),
+      { maxBytes: 50_000, maxValues: 5000 },
+      { transform: ({ apiVersion, kind, metadata }) => ({ apiVersion, kind, metadata }) },
+    );
+    await clock.advance(0);
+    assert.deepEqual([failures, reflector.status().objects], [[], 100]);
+    assert.ok(reflector.status().bytes < 50_000);
+  });
+
+  for (const usesInitialEvents of [true, false]) {
+    test(`ends a list that takes for ever, and tries again (${usesInitialEvents})`, async () => {
+      const server = new ModelServer();
+      const open = new AbortController();
+      const pause = async (): Promise<void> => {
+        // The first request comes before there is a clock.
+        await Promise.resolve();
+        await sleep(reflected.clock, 20_000);
+      };
+      server.request = async () => {
+        await pause();
+        return page([item('same')]);
+      };
+      const drip = async function* () {
+        for (let version = 1; !open.signal.aborted; version++) {
+          await pause();
+          const { metadata } = item('same') as { readonly metadata: object };
+          const object = {
+            apiVersion: 'v1',
+            kind: 'ConfigMap',
+            metadata: { ...metadata, resourceVersion: String(version) },
+          };
+          yield Buffer.from(`${JSON.stringify({ type: 'ADDED', object })}\n`);
+        }
+      };
+      server.stream = async () => ({
+        status: 200,
+        headers: {},
+        body: drip(),
+        close: () => undefined,
+      });
+      const reflected = reflect(server, { usesInitialEvents });
+      const { clock, failures, reflector } = reflected;
+      await clock.advance(620_000);
+      assert.deepEqual([failures, reflector.isSynced], [['slow'], false]);
+      open.abort();
+      Reflect.deleteProperty(server, 'request');
+      Reflect.deleteProperty(server, 'stream');
+      server.put('a');
+      await clock.advance(700_000);
+      assert.deepEqual(cached(reflector), stored(server));
+    });
+  }
+
   test('asks for smaller pages where a page has too many fields and items', async () => {
     const server = new ModelServer();
     for (const name of ['a', 'b']) server.put(name);
@@ -116,16 +177,16 @@ suite('a reflector of a hostile API server', () => {
 
   test('is not read all the time where each list takes long and is malformed', async () => {
     const server = new ModelServer();
-    const { clock } = reflect(server, { usesInitialEvents: false });
     let asked = 0;
     server.request = async () => {
       asked++;
-      await new Promise<void>((resolve) => clock.timer(15_000, resolve));
+      await Promise.resolve();
+      await sleep(reflected.clock, 15_000);
       return { status: 200, headers: {}, body: Buffer.from('<html>') };
     };
-    await clock.advance(600_000);
-    // Of ten minutes, the server is asked for less than half.
-    assert.ok(asked < 20 && asked > 3, `${asked} lists`);
+    const reflected = reflect(server, { usesInitialEvents: false });
+    await reflected.clock.advance(600_000);
+    assert.ok(asked < 25 && asked > 3, `${asked} lists`);
   });
 
   test('is read again when it becomes good, whatever it did before', async () => {

@@ -49,7 +49,8 @@ suite('a cache of objects', () => {
           }
           assert.deepEqual(new Set(cache.values()), new Set(model.values()));
           assert.equal(cache.size, model.size);
-          assert.deepEqual(cache.cost, { bytes: model.size * 10, values: model.size * 3 });
+          const { size } = model;
+          assert.deepEqual(cache.usage, { objects: size, bytes: size * 10, values: size * 3 });
         }
       }),
     );

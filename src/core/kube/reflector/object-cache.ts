@@ -1,5 +1,8 @@
 // The objects that a reflector knows, with secondary indexes that follow each change.
 
+import type { CacheUsage } from './cache-budget.ts';
+import type { ObjectCost } from './object-cost.ts';
+
 /**
  * The values under which an index finds an object. Must be pure: it is called again when the object goes.
  * If it throws for an object, the cache keeps what it had.
@@ -13,21 +16,8 @@ export interface VersionedObject<T> {
   readonly object: T;
 }
 
-/** Of one object or of many, for limits. */
-export interface ObjectCost {
-  /** About the size as JSON. */
-  readonly bytes: number;
-  /** Fields and items. */
-  readonly values: number;
-}
-
-export const noCost: ObjectCost = { bytes: 0, values: 0 };
-
-export function sumOf(a: ObjectCost, b: ObjectCost): ObjectCost {
-  return { bytes: a.bytes + b.bytes, values: a.values + b.values };
-}
-
 export interface CacheEntry<T> extends VersionedObject<T> {
+  /** Of the object as it is kept. */
   readonly cost: ObjectCost;
 }
 
@@ -63,9 +53,8 @@ export class ObjectCache<T, I extends string> {
     return this.#entries.size;
   }
 
-  /** Of all objects. */
-  get cost(): ObjectCost {
-    return { bytes: this.#bytes, values: this.#values };
+  get usage(): CacheUsage {
+    return { objects: this.#entries.size, bytes: this.#bytes, values: this.#values };
   }
 
   get(key: string): T | undefined {

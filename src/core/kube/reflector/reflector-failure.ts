@@ -13,6 +13,7 @@ import { MalformedError } from './watch-event.ts';
  * - `backwards`: an event has an older version than the one before it.
  * - `unsupported`: the server refuses the parameters (400, 415, 422).
  * - `too-large`: a page or an event has too many bytes. `over-limit`: all objects together have.
+ * - `slow`: a list does not end.
  * - `internal`: a transform or an index of the site failed.
  */
 export type FailureReason =
@@ -33,6 +34,7 @@ export type FailureReason =
   | 'malformed'
   | 'too-large'
   | 'over-limit'
+  | 'slow'
   | 'internal';
 
 export class ReflectorError extends Error {

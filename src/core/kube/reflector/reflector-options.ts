@@ -3,6 +3,7 @@
 import type { Clock, Random } from '../../clock/clock.ts';
 import type { Log } from '../../log/log.ts';
 import type { CollectionPath, KubeClient, KubeObject } from '../kube-client.ts';
+import type { CacheBudget } from './cache-budget.ts';
 import type { ReflectorLimits } from './collection-requests.ts';
 import type { IndexFunction, ObjectChange } from './object-cache.ts';
 import type { Failure, FailureReason } from './reflector-failure.ts';
@@ -38,6 +39,8 @@ export interface ReflectorOptions<T extends KubeObject, I extends string> {
   readonly random: Random;
   readonly log: Log;
   readonly limits?: Partial<ReflectorLimits> | undefined;
+  /** What it may hold together with others. */
+  readonly budget?: CacheBudget | undefined;
   /** Default true: asks for initial events, and lists where the server does not send them. */
   readonly usesInitialEvents?: boolean | undefined;
   readonly hooks?: ReflectorHooks | undefined;
@@ -53,6 +56,7 @@ export interface ReflectorStatus {
   /** Whether the cache has held the whole collection since the start. */
   readonly isSynced: boolean;
   readonly objects: number;
+  /** Of all objects as they are kept, about as JSON. */
   readonly bytes: number;
   /** The last version seen; empty before the first list. */
   readonly version: string;

@@ -4,7 +4,7 @@ import { type Clock, type Random, sleep, type Timer } from '../../clock/clock.ts
 import { linkedSignal } from '../../clock/linked-signal.ts';
 import type { KubeObject } from '../kube-client.ts';
 import {
-  checkLimits,
+  checkRead,
   type Collection,
   maxPageValues,
   openWatch,
@@ -14,13 +14,14 @@ import {
 } from './collection-requests.ts';
 import { JsonLines } from './json-lines.ts';
 import {
-  type CacheEntry,
-  noCost,
-  type ObjectCache,
-  type ObjectChange,
-  type ObjectCost,
-  sumOf,
-} from './object-cache.ts';
+  type BudgetShare,
+  type CacheUsage,
+  checkUsage,
+  emptyUsage,
+  largerOf,
+} from './cache-budget.ts';
+import type { CacheEntry, ObjectCache, ObjectChange } from './object-cache.ts';
+import { costOf } from './object-cost.ts';
 import {
   type Failure,
   failureOf,
@@ -50,6 +51,8 @@ export interface RunOptions<T> {
   readonly random: Random;
   readonly usesInitialEvents: boolean;
   readonly transform: (object: T) => T;
+  /** Of a budget that it shares with other reflectors. */
+  readonly share: BudgetShare | undefined;
   readonly cache: ObjectCache<T, string>;
   readonly observer: RunObserver<T>;
 }
@@ -100,6 +103,8 @@ export class ReflectorRun<T extends KubeObject> {
         await this.#perform(step, signal);
       } catch (error) {
         if (signal.aborted) return;
+        // What a list had read so far is gone.
+        this.#options.share?.set(this.#options.cache.usage);
         const failure = failureOf(error);
         const nowMs = clock.monotonic();
         const delayMs = this.#plan.ended({
@@ -133,9 +138,20 @@ export class ReflectorRun<T extends KubeObject> {
     const { collection, transform } = this.#options;
     switch (step.type) {
       case 'list': {
-        const { version, entries } = await readList(collection, step, transform, signal);
-        signal.throwIfAborted();
-        return this.#replace(entries, version);
+        const check = (usage: CacheUsage): void => {
+          // A reflector that was stopped holds nothing.
+          signal.throwIfAborted();
+          this.#check(usage);
+        };
+        const within = this.#deadline(signal);
+        try {
+          const reader = { transform, check };
+          const { version, entries } = await readList(collection, step, reader, within.signal);
+          signal.throwIfAborted();
+          return this.#replace(entries, version);
+        } finally {
+          within.end();
+        }
       }
       case 'check':
         return this.#plan.checked(await readVersion(collection, step.version, signal));
@@ -147,6 +163,28 @@ export class ReflectorRun<T extends KubeObject> {
     }
   }
 
+  /** Ends a list that does not end. */
+  #deadline(stopping: AbortSignal): { readonly signal: AbortSignal; end(): void } {
+    const { clock, collection } = this.#options;
+    const { listMs } = collection.limits;
+    const late = new AbortController();
+    const { signal, unlink } = linkedSignal(stopping, late.signal);
+    const timer = clock.timer(listMs, () => late.abort(tooSlow(listMs)));
+    const end = (): void => {
+      timer.cancel();
+      unlink();
+    };
+    return { signal, end };
+  }
+
+  /** `usage` is that of the cache, or of what shall replace it. */
+  #check(usage: CacheUsage): void {
+    const { share, cache, collection } = this.#options;
+    share?.set(largerOf(cache.usage, usage));
+    checkUsage(collection.limits, usage, 'the collection has');
+    share?.check(usage);
+  }
+
   async #watch(
     step: Extract<Step, { type: 'watch' | 'watch-list' }>,
     stopping: AbortSignal,
@@ -156,11 +194,16 @@ export class ReflectorRun<T extends KubeObject> {
     const silence = new AbortController();
     const { signal, unlink } = linkedSignal(stopping, silence.signal);
     const reading = new WatchReading<T>(step.type === 'watch-list' ? new Map() : undefined);
-    let heardMs = clock.monotonic();
+    const startedMs = clock.monotonic();
+    let heardMs = startedMs;
     let timer: Timer | undefined;
     // One timer for many events: it looks at the time of the last one when it fires.
     const guard = (): void => {
-      const { silenceMs, initialSilenceMs } = collection.limits;
+      const { silenceMs, initialSilenceMs, listMs } = collection.limits;
+      if (reading.pending !== undefined && clock.monotonic() - startedMs >= listMs) {
+        silence.abort(tooSlow(listMs));
+        return;
+      }
       const limitMs = reading.pending === undefined ? silenceMs : initialSilenceMs;
       const leftMs = heardMs + limitMs - clock.monotonic();
       // The limit may change before the timer fires.
@@ -208,8 +251,8 @@ export class ReflectorRun<T extends KubeObject> {
   }
 
   #change(event: Exclude<WatchEvent<T>, { type: 'BOOKMARK' | 'ERROR' }>): void {
-    const { cache, collection, observer, transform } = this.#options;
-    const { type, key, version, cost } = event;
+    const { cache, observer, transform } = this.#options;
+    const { type, key, version } = event;
     this.#plan.received(version);
     const known = cache.versionOf(key);
     // Sent twice.
@@ -217,10 +260,10 @@ export class ReflectorRun<T extends KubeObject> {
     const change =
       type === 'DELETED'
         ? cache.delete(key)
-        : cache.set({ key, version, object: transform(event.object), cost });
+        : cache.set(entryOf(key, version, transform(event.object)));
     if (change === undefined) return;
     observer.changed(change);
-    checkLimits(collection.limits, cache.size, cache.cost);
+    this.#check(cache.usage);
   }
 
   #receiveInitial(
@@ -230,14 +273,15 @@ export class ReflectorRun<T extends KubeObject> {
     const { collection, transform } = this.#options;
     const pending = reading.pending as Map<string, Pending<T>>;
     if (event.type !== 'BOOKMARK') {
-      const { type, key, version, cost } = event;
-      const known = pending.get(key)?.version;
-      if (known !== undefined && compareVersions(version, known) <= 0) return;
-      reading.cost = sumOf(reading.cost, cost);
-      checkLimits(collection.limits, pending.size, reading.cost);
-      const entry =
-        type === 'DELETED' ? undefined : { key, version, object: transform(event.object), cost };
+      const { type, key, version, bytes } = event;
+      reading.bytes += bytes;
+      checkRead(collection.limits.maxListBytes, reading.bytes);
+      const known = pending.get(key);
+      if (known !== undefined && compareVersions(version, known.version) <= 0) return;
+      const entry = type === 'DELETED' ? undefined : entryOf(key, version, transform(event.object));
       pending.set(key, { version, entry });
+      reading.count(pending.size, known?.entry, entry);
+      this.#check(reading.usage);
       return;
     }
     if (!event.isInitialEnd) {
@@ -263,9 +307,29 @@ export class ReflectorRun<T extends KubeObject> {
 class WatchReading<T> {
   /** Undefined once the cache holds the collection. */
   pending: Map<string, Pending<T>> | undefined;
-  cost: ObjectCost = noCost;
+  /** Of `pending`. */
+  usage: CacheUsage = emptyUsage;
+  /** Of all events so far. */
+  bytes = 0;
 
   constructor(pending: Map<string, Pending<T>> | undefined) {
     this.pending = pending;
   }
+
+  count(objects: number, old: CacheEntry<T> | undefined, entry: CacheEntry<T> | undefined): void {
+    const { bytes, values } = this.usage;
+    this.usage = {
+      objects,
+      bytes: bytes - (old?.cost.bytes ?? 0) + (entry?.cost.bytes ?? 0),
+      values: values - (old?.cost.values ?? 0) + (entry?.cost.values ?? 0),
+    };
+  }
+}
+
+function entryOf<T>(key: string, version: string, object: T): CacheEntry<T> {
+  return { key, version, object, cost: costOf(object) };
+}
+
+function tooSlow(listMs: number): ReflectorError {
+  return new ReflectorError('slow', `the list did not end within ${listMs / 1000} seconds`);
 }

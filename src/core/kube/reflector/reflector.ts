@@ -4,6 +4,7 @@
 import type { Log } from '../../log/log.ts';
 import type { RunningSource, Source, SourceSink } from '../../reconcile/source.ts';
 import type { KubeObject } from '../kube-client.ts';
+import { type BudgetShare, emptyUsage } from './cache-budget.ts';
 import { defaultLimits } from './collection-requests.ts';
 import { type IndexFunction, ObjectCache, type ObjectChange } from './object-cache.ts';
 import type { FailureReason } from './reflector-failure.ts';
@@ -39,6 +40,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
   readonly #cache: ObjectCache<T, I>;
   readonly #listeners = new Set<ChangeListener<T>>();
   readonly #waiters = new Set<() => void>();
+  readonly #share: BudgetShare | undefined;
   #users = 0;
   #stop: AbortController | undefined;
   #run: ReflectorRun<T> | undefined;
@@ -57,6 +59,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
     });
     const { indexes = {} as Record<I, IndexFunction<T>> } = options;
     this.#cache = new ObjectCache(indexes);
+    this.#share = options.budget?.share();
     this.#sinceMs = options.clock.now();
   }
 
@@ -103,7 +106,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
       sinceMs: this.#sinceMs,
       isSynced: this.isSynced,
       objects: this.#cache.size,
-      bytes: this.#cache.cost.bytes,
+      bytes: this.#cache.usage.bytes,
       version: this.#run?.version ?? '',
       lastEventMs: this.#lastEventMs,
       relists: Math.max(0, this.#lists - 1),
@@ -189,6 +192,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
       random,
       usesInitialEvents: this.#options.usesInitialEvents ?? true,
       transform: this.#options.transform ?? withoutManagedFields,
+      share: this.#share,
       cache: this.#cache,
       observer: this.#observer(this.#stop.signal),
     });
@@ -199,6 +203,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
     this.#stop?.abort(new Error('the reflector has no users'));
     this.#run = undefined;
     this.#cache.clear();
+    this.#share?.set(emptyUsage);
     this.#lists = 0;
     this.#lastEventMs = undefined;
     this.#failure = undefined;

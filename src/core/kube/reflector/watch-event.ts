@@ -1,17 +1,21 @@
 // Parses objects and watch events of an API server into the types that the reflector works with.
 
 import { isRecord } from '../../json/is-record.ts';
-import { parseCountedJson } from '../../json/strict-json.ts';
+import { parseBoundedJson } from '../../json/strict-json.ts';
 import type { KubeObject } from '../kube-client.ts';
 import { isKubeObject } from '../kube-objects.ts';
-import type { CacheEntry, VersionedObject } from './object-cache.ts';
+import type { VersionedObject } from './object-cache.ts';
 import { isResourceVersion } from './resource-version.ts';
 
 /** Marks the bookmark after the initial events (`sendInitialEvents`). */
 const initialEventsEnd = 'k8s.io/initial-events-end';
 
 export type WatchEvent<T> =
-  | (CacheEntry<T> & { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' })
+  | (VersionedObject<T> & {
+      readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
+      /** Of the event as it came. */
+      readonly bytes: number;
+    })
   | { readonly type: 'BOOKMARK'; readonly version: string; readonly isInitialEnd: boolean }
   | { readonly type: 'ERROR'; readonly code: number; readonly status: unknown };
 
@@ -37,7 +41,7 @@ export function parseWatchEvent<T extends KubeObject>(
   line: Buffer,
   maxValues: number,
 ): WatchEvent<T> {
-  const { value: event, values } = parsed(line, maxValues);
+  const event = parsed(line, maxValues);
   if (!isRecord(event)) throw new MalformedError('an event is no object');
   const { type, object } = event;
   switch (type) {
@@ -48,7 +52,7 @@ export function parseWatchEvent<T extends KubeObject>(
       if (versioned === undefined) {
         throw new MalformedError(`the object of an event ${type} has no name or resourceVersion`);
       }
-      return { type, ...versioned, cost: { bytes: line.length, values } };
+      return { type, ...versioned, bytes: line.length };
     }
     case 'BOOKMARK':
       return bookmarkOf(object);
@@ -73,9 +77,9 @@ function bookmarkOf(object: unknown): WatchEvent<never> {
   return { type: 'BOOKMARK', version, isInitialEnd };
 }
 
-function parsed(line: Buffer, maxValues: number): ReturnType<typeof parseCountedJson> {
+function parsed(line: Buffer, maxValues: number): unknown {
   try {
-    return parseCountedJson(line, maxValues);
+    return parseBoundedJson(line, maxValues);
   } catch {
     // The error of JSON.parse quotes the text, which may be a secret.
     throw new MalformedError('an event is not JSON, or has too many values');
