@@ -51,6 +51,8 @@ export class TestScene {
   readonly clusters = new Map<string, ClusterObject>();
   readonly credentials = new Map<string, unknown>();
   trustDomain = 'lubeck.example';
+  /** Of commands. */
+  clock: Clock = impatientClock;
   /** Answers other requests. */
   answer: (request: RequestOptions) => unknown = () => undefined;
   /** Of each member that Federation lists. */
@@ -111,7 +113,7 @@ export class TestScene {
     const printed: string[] = [];
     const notes: string[] = [];
     const questions: string[] = [];
-    const io: Io = { ...ownIo, clock: impatientClock, cwd: this.folder, env: {} };
+    const io: Io = { ...ownIo, clock: this.clock, cwd: this.folder, env: {} };
     const kit: CommandKit = {
       ...createCli(io, { planes: allPlanes, version: '1' }),
       print: (text) => void printed.push(text),

@@ -11,7 +11,7 @@ import type { KubeCredential, KubeCredentialSource, KubeEndpoint } from '../kube
 import type { ExecPlugin } from '../kubeconfig.ts';
 
 /** Plugins call a cloud or read a cache. */
-const withinMs = 60_000;
+export const pluginWithinMs = 60_000;
 /** A person logs in with a browser. */
 const interactiveWithinMs = 300_000;
 const maxOutputBytes = 1024 * 1024;
@@ -109,7 +109,7 @@ function run(
       reject(failed(`${(error as Error).message}.`, 'HANSA_USAGE'));
       return;
     }
-    const limitMs = timeoutMs ?? (isInteractive ? interactiveWithinMs : withinMs);
+    const limitMs = timeoutMs ?? (isInteractive ? interactiveWithinMs : pluginWithinMs);
     const timer = io.clock.timer(limitMs, () =>
       fail(failed(`it did not end within ${limitMs} ms and was stopped.`)),
     );
