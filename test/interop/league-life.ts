@@ -7,6 +7,7 @@ import { after, before, suite, test } from 'node:test';
 import { type Daemon, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
 import { olderVersionVariable } from '../tools/build.ts';
+import { inventory } from './cluster-inventory.ts';
 import { type Etcd, startEtcd } from './etcd.ts';
 import { type KubeApiserver, startKubeApiserver } from './kube-apiserver.ts';
 import { apiserverOptions, withoutPolicies } from './member-cluster.ts';
@@ -79,34 +80,8 @@ suite('a cluster set on this version of Kubernetes', { skip }, () => {
   const cluster = (verb: string, name: string, kube: KubeApiserver, ...args: readonly string[]) =>
     run('cluster', verb, name, '--kubeconfig', kube.kubeconfig, '--yes', ...args);
   const home = () => ['--home-kubeconfig', app1.kubeconfig];
-  /** All objects but those in a namespace of ours, which no controller ends here. */
-  const installed = async (kube: KubeApiserver): Promise<readonly string[]> => {
-    const paths = [
-      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
-      ...(withoutPolicies === false
-        ? ['/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies']
-        : []),
-      '/apis/rbac.authorization.k8s.io/v1/clusterroles',
-      '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings',
-      '/api/v1/services',
-      '/apis/discovery.k8s.io/v1/endpointslices',
-      '/apis/coordination.k8s.io/v1/leases',
-    ];
-    const found = await Promise.all(
-      paths.map(async (path) => {
-        const { items } = await send<List>(kube, 'GET', path);
-        return items.map(
-          ({ metadata }) =>
-            `${path.split('/').at(-1)} ${metadata.namespace ?? ''}/${metadata.name}`,
-        );
-      }),
-    );
-    // The API server renews a Lease of its own.
-    return found
-      .flat()
-      .filter((name) => !name.includes(' hansa-system/') && !name.includes(' kube-system/'))
-      .toSorted();
-  };
+  /** No controller ends the namespace of ours here. */
+  const installed = (kube: KubeApiserver) => inventory(kube, 'hansa-system');
   const untilEndpoints = async (addresses: readonly string[]): Promise<void> => {
     let last: unknown;
     await until(
