@@ -76,7 +76,7 @@ export async function installIn(
 }
 
 export async function untilServed(cluster: KubeCluster): Promise<void> {
-  for (const plural of ['clusterclaims', 'federations', 'nativeservices']) {
+  for (const plural of ['clusterclaims', 'federations', 'nativeservices', 'virtualmachines']) {
     const path = `/apis/${group}/${plural}`;
     await until(
       async () => (await cluster.client.send({ method: 'GET', path })).status === 200,

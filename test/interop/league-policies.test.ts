@@ -17,6 +17,8 @@ import {
   manager,
   memberCondition,
   originKey,
+  vmAnnotation,
+  vmManager,
 } from '../../src/kubernetes/names.ts';
 import { until } from '../e2e/until.ts';
 import { type Json, MemberCluster, secondSite, withoutPolicies } from './member-cluster.ts';
@@ -95,6 +97,30 @@ suite('fencing by admission', { skip: skip || withoutPolicies }, () => {
     await cluster.accepts('site', 'POST', services, copyOf('new', '7'));
     await cluster.accepts('site', 'POST', slices, sliceOf('new', '7'));
     await cluster.accepts({ user: secondSite }, 'POST', services, copyOf('newer', '8'));
+  });
+
+  test('a site creates what belongs to machines with the marks for it, and no others', async () => {
+    const own = {
+      labels: { [managedByLabel]: vmManager },
+      annotations: { [vmAnnotation]: 'press', [epochAnnotation]: '7' },
+    };
+    await cluster.accepts('site', 'POST', services, serviceOf('press', own));
+    const slice = sliceOf('press', '7');
+    const labels = { ...slice.metadata.labels, ...own.labels };
+    const metadata = { ...slice.metadata, labels, annotations: own.annotations };
+    await cluster.accepts('site', 'POST', slices, { ...slice, metadata });
+    for (const mixed of [
+      { ...own, labels: { [managedByLabel]: manager } },
+      { ...own, annotations: { [epochAnnotation]: '7' } },
+      { ...marks('7'), labels: own.labels },
+    ]) {
+      const object = serviceOf('bad', mixed);
+      await cluster.refuses('site', 'POST', services, object, /a copy needs the label/);
+    }
+    const open = serviceOf('bad', own, { type: 'NodePort' });
+    await cluster.refuses('site', 'POST', services, open, /of type ClusterIP/);
+    const late = annotated(serviceOf('press', own), { [epochAnnotation]: '6' });
+    await cluster.refuses('site', 'PUT', `${services}/press`, late, /another leader/);
   });
 
   test('a site creates nothing without an epoch', async () => {

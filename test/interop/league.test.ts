@@ -12,6 +12,7 @@ import type { KubeCluster } from './kube-cluster.ts';
 import { League, leagueTools } from './league.ts';
 import { awayTests } from './league-away.ts';
 import { hostileTests } from './league-hostile.ts';
+import { machineTests } from './league-machines.ts';
 import { reachTests } from './league-reach.ts';
 import { clusterNames, shop, systemNamespace } from './league-members.ts';
 import {
@@ -386,5 +387,6 @@ suite('federated Services of three clusters', { skip }, () => {
 
   reachTests(() => league, reach);
   awayTests(() => league, reach);
+  machineTests(() => league, reach);
   hostileTests(() => league);
 });

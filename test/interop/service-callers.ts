@@ -45,8 +45,8 @@ export class ServiceCaller {
   }
 
   /** What answers behind a Service, by its name. Waits until something does. */
-  async call(name: string, namespace: string, family: Family = 4): Promise<string> {
-    return this.#client.ask(await this.find(name, namespace, family), 80);
+  async call(name: string, namespace: string, family: Family = 4, port = 80): Promise<string> {
+    return this.#client.ask(await this.find(name, namespace, family), port);
   }
 
   async #lookUp(host: string, family: Family): Promise<readonly string[]> {

@@ -1,0 +1,151 @@
+// Tests for the suite of federated Services about machines outside Kubernetes: pods find tagged machines and
+// NativeServices by name and reach them, in their own cluster and in others.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { until } from '../e2e/until.ts';
+import { backendPort } from './host-programs.ts';
+import type { KubeCluster } from './kube-cluster.ts';
+import type { League } from './league.ts';
+import { clusterNames, shop, systemNamespace } from './league-members.ts';
+import { createService, findService, servicePath, untilCopies } from './league-services.ts';
+import { backendText, type ReachScene } from './reach-scene.ts';
+
+const group = 'clusters.hansa.dev/v1alpha1';
+const machinesPath = `/apis/${group}/namespaces/${shop}/virtualmachines`;
+const vmAnnotation = 'vm.antreaplus.vmware-tanzu.com';
+
+interface MachineObject {
+  readonly status?: {
+    readonly service?: string;
+    readonly conditions?: readonly { readonly status: string; readonly reason: string }[];
+  };
+}
+
+interface MachineOptions {
+  readonly tags: Readonly<Record<string, string>>;
+  readonly address: string;
+  readonly id?: string;
+}
+
+async function addMachine(
+  cluster: KubeCluster,
+  name: string,
+  { tags, address, ...more }: MachineOptions,
+): Promise<void> {
+  await cluster.create(machinesPath, {
+    apiVersion: group,
+    kind: 'VirtualMachine',
+    metadata: { name },
+    spec: {
+      ...more,
+      tags,
+      networkInterfaces: [{ internalIP: address }],
+      ports: [{ name: 'http', port: backendPort }],
+    },
+  });
+}
+
+/** As `web True Published`. */
+async function toldIn(cluster: KubeCluster, name: string): Promise<string> {
+  const { status } = await cluster.get<MachineObject>(`${machinesPath}/${name}`);
+  const [condition] = status?.conditions ?? [];
+  return `${status?.service ?? '-'} ${condition?.status} ${condition?.reason}`;
+}
+
+async function untilTold(cluster: KubeCluster, name: string, told: string): Promise<void> {
+  let found = '';
+  await until(
+    async () => {
+      found = await toldIn(cluster, name);
+      return found === told;
+    },
+    () => `${name} in ${cluster.name} is told ${told}, not ${found}`,
+  );
+}
+
+export function machineTests(scene: () => League, reach: () => Promise<ReachScene>): void {
+  const clusters = () => scene().clusters;
+  const all = (): readonly KubeCluster[] => clusterNames.map((name) => clusters()[name]);
+
+  test('pods reach tagged machines and NativeServices by name, in the same cluster and in others', async () => {
+    const { south } = clusters();
+    const { callers, addresses } = await reach();
+    const [address = ''] = addresses;
+    const tags = {
+      'svc.antreaplus.vmware.com': 'press',
+      'svc.global.federated.antreaplus.vmware-tanzu.com': 'print',
+    };
+    await addMachine(south, 'press-1', { tags, address });
+    await untilTold(south, 'press-1', 'press True Published');
+    const own = callers.find(({ cluster }) => cluster === south);
+    assert.equal(await own?.call('press', shop, 4, backendPort), backendText);
+    await south.create(`/apis/${group}/namespaces/${shop}/nativeservices`, {
+      apiVersion: group,
+      kind: 'NativeService',
+      metadata: { name: 'ledger', annotations: { 'svc.global.federated.hansa.dev': 'ledger' } },
+      spec: { networkInterfaces: [{ externalIP: address }], ports: [{ port: backendPort }] },
+    });
+    for (const name of ['print', 'ledger']) {
+      const answers = await Promise.all(
+        callers.map((caller) => caller.call(name, systemNamespace, 4, backendPort)),
+      );
+      assert.deepEqual(new Set(answers), new Set([backendText]), name);
+    }
+    await south.send('DELETE', `${machinesPath}/press-1`);
+    await untilCopies(all(), 'print', undefined);
+  });
+
+  test('a machine with an empty tag has a Service with the name of its ID', async () => {
+    const { north } = clusters();
+    await addMachine(north, 'nameless', {
+      id: 'i-0123456789abcdef0',
+      tags: { 'svc.hansa.dev': '' },
+      address: '10.1.60.1',
+    });
+    await untilTold(north, 'nameless', 'i-0123456789abcdef0 True Published');
+    const service = await findService(north, shop, 'i-0123456789abcdef0');
+    assert.equal(service?.metadata.annotations?.[vmAnnotation], 'i-0123456789abcdef0');
+    await north.send('DELETE', `${machinesPath}/nameless`);
+    await until(
+      async () => (await findService(north, shop, 'i-0123456789abcdef0')) === undefined,
+      'the Service goes with its last machine',
+    );
+  });
+
+  test("a machine never takes a user's Service", async () => {
+    const { north } = clusters();
+    const users = await createService(north, 'mine', { spec: { selector: { app: 'mine' } } });
+    await addMachine(north, 'taker', { tags: { 'svc.hansa.dev': 'mine' }, address: '10.1.61.1' });
+    await untilTold(north, 'taker', '- False ServiceConflict');
+    const found = await findService(north, shop, 'mine');
+    assert.deepEqual(found?.metadata, users.metadata);
+    await north.send('DELETE', servicePath(shop, 'mine'));
+    await untilTold(north, 'taker', 'mine True Published');
+    await north.send('DELETE', `${machinesPath}/taker`);
+  });
+
+  test('the API server refuses machines with bad addresses, ports and tags', async () => {
+    const { north } = clusters();
+    for (const spec of [
+      { networkInterfaces: [{}] },
+      { networkInterfaces: [{ internalIP: 'not an address' }] },
+      { ports: [{ port: 0 }] },
+      { ports: [{ port: 80, protocol: 'HTTP' }] },
+      { tags: { 'svc.hansa.dev': 'x'.repeat(1025) } },
+      { id: '' },
+    ]) {
+      const { status, text } = await north.client.send({
+        method: 'POST',
+        path: machinesPath,
+        body: JSON.stringify({
+          apiVersion: group,
+          kind: 'VirtualMachine',
+          metadata: { name: 'bad' },
+          spec,
+        }),
+      });
+      assert.equal(status, 422, text);
+    }
+  });
+}
