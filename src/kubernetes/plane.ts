@@ -12,7 +12,7 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
   name: 'kubernetes',
   kinds: [],
   settings: kubernetesSettings,
-  guide: ['league', 'virtual-machines'],
+  guide: ['league', 'virtual-machines', 'leaving'],
   commands: (kit) => [leagueCommands(kit), serviceCommand(kit)],
   names: kubernetesNames,
   status: kubernetesStatus,
