@@ -7,6 +7,16 @@ import { startKubeApiserver } from '../interop/kube-apiserver.ts';
 const [file = 'app1.kubeconfig'] = process.argv.slice(2);
 // The network of the guide has no route, from which kube-apiserver would choose an address.
 const flags = ['--advertise-address=192.0.2.1'];
-const { kubeconfig } = await startKubeApiserver([], { flags });
-copyFileSync(kubeconfig, `${file}.new`);
+console.error(
+  'Starts etcd and kube-apiserver. The first time, it builds them, which takes minutes.',
+);
+const cluster = await startKubeApiserver([], { flags });
+copyFileSync(cluster.kubeconfig, `${file}.new`);
 renameSync(`${file}.new`, file);
+console.error(`The cluster of ${file} is ready. Ctrl-C ends it.`);
+
+const end = async (): Promise<void> => {
+  await cluster.stop();
+  process.exit();
+};
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void end());

@@ -26,12 +26,14 @@ export function clusterCommand(kit: CommandKit): Command {
       'after',
       `
 A site answers TokenReviews for the clusters that are registered with it. Each cluster has a host name,
-such as api.app1.kube-fed.svc.cluster.local (hansa cluster show).
+such as api.app1.kube-fed.svc.cluster.local (hansa cluster show). hansa cluster join makes clusters one
+cluster set, in which Services are found in every cluster.
 
 Examples:
   hansa cluster add app1 --kubeconfig ~/.kube/app1
   hansa cluster list
-  hansa cluster review app1 < token`,
+  hansa cluster review app1 < token
+  hansa cluster join app1 --kubeconfig ~/.kube/app1 --supervisor`,
     )
     .addCommand(addCommand(kit))
     .addCommand(listCommand(kit))
