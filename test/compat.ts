@@ -9,7 +9,6 @@ import { ensureTool, olderApiserver, olderVersionVariable } from './tools/build.
 const root = join(import.meta.dirname, '..');
 const versions = ['1.27', '1.30'];
 const files = [
-  'test/interop/league-rbac.test.ts',
   'test/interop/league-policies.test.ts',
   // Not in `make test`, whose other tests show the same on the newest version.
   'test/interop/league-life.ts',

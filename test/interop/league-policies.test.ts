@@ -1,6 +1,6 @@
-// The admission policies of a member on a real kube-apiserver: a leader of an old term changes nothing, a site
-// changes only its copies, only sites write epochs, and users keep all other freedom. Kubernetes below 1.30 has
-// no such policies; there, only the suites about fenced writes and CRDs run.
+// The admission policies and RBAC of a member on a real kube-apiserver: a leader of an old term changes nothing, a
+// site changes only its copies, only sites write epochs, and users keep all other freedom. Kubernetes below 1.30
+// has no such policies; there, only the suites about RBAC, fenced writes and CRDs run.
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
@@ -21,6 +21,7 @@ import {
   vmManager,
 } from '../../src/kubernetes/names.ts';
 import { until } from '../e2e/until.ts';
+import { rbacTests } from './league-rbac.ts';
 import { type Json, MemberCluster, secondSite, withoutPolicies } from './member-cluster.ts';
 import {
   annotated,
@@ -51,6 +52,8 @@ before(async () => {
   await cluster.kubectl.ok(['create', 'namespace', 'shop']);
 });
 after(() => cluster?.stop());
+
+rbacTests(() => cluster, skip);
 
 suite('fencing by admission', { skip: skip || withoutPolicies }, () => {
   before(async () => {
