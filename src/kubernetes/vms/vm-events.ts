@@ -87,6 +87,10 @@ export class VmEvents implements RunningSource {
     for (const service of this.#term.states.keys()) {
       if (service.startsWith(`${namespace}/`)) this.#addService(service);
     }
+    // Machines may be known before their namespace, and have no state until then.
+    for (const machine of this.#term.options.member.virtualMachines.objects()) {
+      if (machine.metadata.namespace === namespace) this.#addMachine(machine);
+    }
   }
 }
 
