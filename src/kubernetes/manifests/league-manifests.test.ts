@@ -175,8 +175,26 @@ suite('the policies', () => {
     };
     const literals = listed.map((user) => JSON.stringify(user)).join(', ');
     assert.ok(
-      matchConditions[0]?.expression.endsWith(`request.userInfo.username in [${literals}]`),
+      matchConditions[0]?.expression.includes(`request.userInfo.username in [${literals}]) && `),
     );
+  });
+
+  test('know a site by its name and its rights, and ask for rights only where the name fits', () => {
+    for (const principals of [[], ['someone']]) {
+      for (const { kind, metadata, spec } of leagueManifests({ ...options, principals })) {
+        if (kind !== 'ValidatingAdmissionPolicy' || metadata.name === 'hansa-league-claims')
+          continue;
+        const { matchConditions } = spec as {
+          readonly matchConditions: readonly { readonly expression: string }[];
+        };
+        const expression = matchConditions[0]?.expression ?? '';
+        const [isNamed = '', bound = ''] = expression.split(' && ');
+        assert.match(isNamed, /username/);
+        assert.match(bound, /^authorizer\..*\.allowed\(\)\)?$/);
+        // Otherwise && would bind to the last name only.
+        if (isNamed.includes(' || ')) assert.match(isNamed, /^!?\(+request.*\)$/);
+      }
+    }
   });
 
   test('carry no list where a site needs none', () => {

@@ -123,10 +123,18 @@ export function listedUsers(namespace: string, users: readonly string[]): readon
   return [...new Set(users)].filter((user) => !form.test(user)).toSorted();
 }
 
-/** Whether a site of the cluster set sends the request. */
+/**
+ * Whether the role of members is bound to the sender: it may create EndpointSlices in all namespaces. A name alone
+ * proves nothing. A user who may create namespaces could create that of a site, with its account.
+ */
+const isBound =
+  'authorizer.group("discovery.k8s.io").resource("endpointslices").check("create").allowed()';
+
+/** Whether a site of the cluster set sends the request. The API server asks for rights only where the name fits. */
 export function isPrincipal(namespace: string, users: readonly string[]): string {
   const user = 'request.userInfo.username';
   const byForm = `${user}.matches(${text(siteForm(namespace))})`;
   const listed = listedUsers(namespace, users).map(text);
-  return listed.length === 0 ? byForm : `${byForm} || ${user} in [${listed.join(', ')}]`;
+  const isNamed = listed.length === 0 ? byForm : `(${byForm} || ${user} in [${listed.join(', ')}])`;
+  return `${isNamed} && ${isBound}`;
 }
