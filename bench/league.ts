@@ -3,6 +3,7 @@
 // object per line.
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { whyNoHosts } from '../test/e2e/separate-host.ts';
 import { until } from '../test/e2e/until.ts';
 import { startEtcd } from '../test/interop/etcd.ts';
 import type { KubeCluster } from '../test/interop/kube-cluster.ts';
@@ -11,6 +12,7 @@ import { clusterNames, federate, shop, systemNamespace } from '../test/interop/l
 import { publish, setEndpoints, slicesPath } from '../test/interop/league-services.ts';
 import { type Figure, median, percentile99, rounded } from './figure.ts';
 import { leaseSeconds, measureElections } from './league-election.ts';
+import { measureReach } from './league-reach.ts';
 import { SliceWatch } from './league-slices.ts';
 import { cpuSeconds } from './process-stat.ts';
 import { sized } from './size.ts';
@@ -24,6 +26,9 @@ const cpuChanges = sized(500, 10);
 const cpuRounds = sized(3, 1);
 /** Long enough for all clients to wait between attempts. */
 const awayMs = sized(120_000, 0);
+
+/** Without root there are no network namespaces. */
+const whyNoCalls = whyNoHosts();
 
 const print = (one: Figure): void => console.log(JSON.stringify(one));
 const note = (text: string): void => void process.stderr.write(`bench   league: ${text}\n`);
@@ -274,11 +279,22 @@ async function changeAll(north: KubeCluster, names: readonly string[]): Promise<
 const etcd = await startEtcd();
 let league: League | undefined;
 try {
-  league = await League.start({ etcd, flags: [`--kubernetes-lease-seconds=${leaseSeconds}`] });
+  const own = whyNoCalls === false ? { hasProxy: true, hasDns: true } : {};
+  league = await League.start({
+    etcd,
+    flags: [`--kubernetes-lease-seconds=${leaseSeconds}`],
+    clusters: { north: own, south: own, west: own },
+  });
   const { north } = league.clusters;
   const watches: SliceWatch[] = [];
   for (const name of clusterNames) watches.push(await SliceWatch.open(league.clusters[name]));
   const scene: Scene = { league, north, watches };
+  if (whyNoCalls === false) {
+    note('reach');
+    for (const figure of await measureReach(league)) print(figure);
+  } else {
+    note(`calls of Services are left out: ${whyNoCalls}`);
+  }
   note('latency');
   await measureLatency(scene);
   note('writes');

@@ -17,6 +17,8 @@ export const benchTools = [
   'etcd',
   'kube-apiserver',
   'kube-controller-manager',
+  'kube-proxy',
+  'coredns',
   'client-go',
   'mint',
   'streams',
