@@ -43,8 +43,10 @@ export interface PortVoter
 /** A Service of Kubernetes may have many, but all copies carry all of them. */
 export const mostPorts = 100;
 
+type Aged = Omit<PortVoter, 'ports'>;
+
 /** The oldest first. Equal everywhere, whatever order the members come in. */
-export function byAge(a: PortVoter, b: PortVoter): number {
+export function byAge(a: Aged, b: Aged): number {
   return (
     compare(a.createdAt, b.createdAt) ||
     compare(a.clusterID, b.clusterID) ||
