@@ -131,6 +131,32 @@ export const federationKind = defineKind({
                   }),
                 }),
               ),
+              limits: optional(
+                s.object({
+                  description:
+                    'How much of this cluster other members get. Where there is more, the oldest Services come first, and the others have the reason TooMany in their condition.',
+                  fields: {
+                    services: optional(
+                      s.integer({
+                        description: 'Federated Services that it has member Services of.',
+                        format: 'int32',
+                        minimum: 0,
+                        maximum: 10_000,
+                        default: 1000,
+                      }),
+                    ),
+                    endpoints: optional(
+                      s.integer({
+                        description: 'Endpoints of all its member Services together.',
+                        format: 'int32',
+                        minimum: 0,
+                        maximum: 1_000_000,
+                        default: 50_000,
+                      }),
+                    ),
+                  },
+                }),
+              ),
               unreachable: optional(
                 s.object({
                   description:

@@ -6,12 +6,15 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { epochAnnotation, sourceAnnotation } from '../names.ts';
 import type { EndpointSlice, Service } from '../objects.ts';
+import type { OriginLimits } from '../services/choose-claims.ts';
 import { compileCopy, hasSelector, isCopy } from '../services/compile-copy.ts';
 import { compilePlan, type MemberInput } from '../services/compile-plan.ts';
 import { compileAddressSlices, compilePodSlices } from '../services/compile-slices.ts';
 import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
 import { addressesOfNode, memberOfService } from '../services/member-service.ts';
 import { isOwnSlice, isSource } from '../services/slice-source.ts';
+import { OriginUsage } from '../copies/origin-usage.ts';
+import { type Action, action } from './test-actions.ts';
 import { usableOf } from '../copies/synced-member.ts';
 import type { TestCluster } from '../copies/test-cluster.ts';
 import {
@@ -25,89 +28,12 @@ import {
 } from '../copies/test-league.ts';
 import { systemNamespace, type TestSite } from '../copies/test-sites.ts';
 
-const cluster = fc.nat(2);
-const service = fc.constantFrom('one', 'two');
-const action = fc.oneof(
-  {
-    weight: 5,
-    arbitrary: fc.record({
-      do: fc.constant('service' as const),
-      cluster,
-      service,
-      type: fc.constantFrom('ClusterIP', 'NodePort', 'ExternalIPs', 'LoadBalancer'),
-      port: fc.constantFrom(80, 80, 81),
-      name: fc.constantFrom('global web', 'global web', 'namespaced web', 'global one', 'none'),
-    }),
-  },
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      do: fc.constant('slice' as const),
-      cluster,
-      service,
-      slice: fc.constantFrom('x', 'y'),
-      hosts: fc.constantFrom(0, 1, 3, 120),
-      isReady: fc.boolean(),
-    }),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      do: fc.constantFrom('removeService' as const, 'removeSlices' as const, 'node' as const),
-      cluster,
-      service,
-    }),
-  },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      do: fc.constantFrom(
-        'editCopies' as const,
-        'selectors' as const,
-        'deleteCopies' as const,
-        'editSlices' as const,
-        'strayedSlices' as const,
-        'deleteSlices' as const,
-        'takeName' as const,
-        'giveNameBack' as const,
-        'namespace' as const,
-        'fail' as const,
-      ),
-      cluster,
-    }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      do: fc.constantFrom(
-        'elect' as const,
-        'usurp' as const,
-        'cut' as const,
-        'heal' as const,
-        'unreachable' as const,
-        'reachable' as const,
-        'restart' as const,
-      ),
-      cluster,
-      site: fc.nat(1),
-    }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      do: fc.constant('pass' as const),
-      ms: fc.constantFrom(1, 5, 20, 100, 10_000, 400_000),
-    }),
-  },
-);
-type ValueOf<A> = A extends fc.Arbitrary<infer T> ? T : never;
-type Action = ValueOf<typeof action>;
-
 class History {
   readonly league: TestLeague;
   readonly sites: TestSite[];
   /** The leader of the last term. */
   readonly #last = new Map<string, TestSite>();
+  readonly #limits = new Map<string, OriginLimits>();
   #epoch = 1;
 
   constructor(seed: number) {
@@ -146,6 +72,8 @@ class History {
       case 'unreachable':
       case 'reachable':
         return this.#reach(action_.site, at.id, action_.do === 'reachable');
+      case 'limits':
+        return this.#limit(at.id, action_);
       case 'restart':
         return this.#restart(action_.site, at.id);
       default:
@@ -193,12 +121,26 @@ class History {
     this.#last.set(clusterID, this.#site(site));
   }
 
+  #limit(clusterID: string, { services, endpoints }: OriginLimits): void {
+    this.#limits.set(clusterID, { services, endpoints });
+    for (const site of this.sites) this.#applyLimits(site);
+  }
+
+  /** `Federation` says the same to all sites. */
+  #applyLimits(site: TestSite): void {
+    for (const [id, limits] of this.#limits) {
+      site.change(id, { settings: { ...site.view(id).settings, limits } });
+    }
+  }
+
   /** The process of a site ends. The next one cannot read a cluster at first. */
   async #restart(site: number, dark: string): Promise<void> {
     const old = this.#site(site);
     const led = this.league.clusters.filter(({ id }) => old.isLeading(id));
     for (const { id } of led) await this.league.lose(old, id);
-    this.sites[site] = this.league.site(dark);
+    const next = this.league.site(dark);
+    this.sites[site] = next;
+    this.#applyLimits(next);
     for (const { id } of led) if (id !== dark) this.#lead(id, site);
   }
 
@@ -335,6 +277,12 @@ function expectedIn(target: TestCluster, { league, sites: [site] }: History) {
     .filter((each) => !isCopy(each))
     .map(({ metadata }) => federatedRefOf(metadata, systemNamespace))
     .filter(isRef);
+  const leftOut = new Map(
+    league.clusters.map(({ id }) => [
+      id,
+      new OriginUsage((site as TestSite).view(id), systemNamespace).leftOut.services,
+    ]),
+  );
   const copies: unknown[] = [];
   const slices: unknown[] = [];
   for (const [key, ref] of new Map(refs.map((each) => [keyOfRef(each), each]))) {
@@ -350,6 +298,7 @@ function expectedIn(target: TestCluster, { league, sites: [site] }: History) {
           service: memberOfService(origin.id, ref, each),
           fate: 'use',
           settings: (site as TestSite).view(origin.id).settings,
+          limit: leftOut.get(origin.id)?.get(`${origin.id}/Service/shop/${each.metadata.name}`),
           isReady: sourcesOf(origin, each).some(({ endpoints }) =>
             endpoints?.some(({ conditions }) => conditions?.ready),
           ),

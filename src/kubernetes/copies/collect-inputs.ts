@@ -2,13 +2,16 @@
 
 import type { NativeService } from '../../api/kinds/native-service.ts';
 import { originKey, unreachableAnnotation } from '../names.ts';
-import type { EndpointSlice, Service } from '../objects.ts';
+import type { EndpointSlice, Node, Service } from '../objects.ts';
+import { mostServiceEndpoints } from '../services/choose-claims.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import type { MemberInput, Outcome } from '../services/compile-plan.ts';
+import { tooManyEndpoints } from '../services/explain-limit.ts';
 import type { FederatedRef } from '../services/federated-name.ts';
 import { mayJoin } from '../services/global-namespaces.ts';
 import {
   addressesOfNode,
+  keyOfMember,
   memberOfNativeService,
   memberOfService,
   type MemberService,
@@ -16,6 +19,7 @@ import {
 import { isSource, parseSourceID, sourceOfSlice } from '../services/slice-source.ts';
 import { fateOf, isUnreachablePolicy } from '../services/unreachable.ts';
 import type { FoundAddresses, HostNames } from './host-names.ts';
+import type { LeftOut } from './origin-usage.ts';
 import { factsOf, isReadyFor } from './slice-facts.ts';
 import { type SyncedMember, usableOf } from './synced-member.ts';
 
@@ -29,6 +33,8 @@ export interface CollectOptions {
   readonly monotonicMs: number;
   /** Undefined: names stay unresolved. */
   readonly names: HostNames | undefined;
+  /** What exceeds the limits of a member. */
+  readonly leftOutOf: (member: SyncedMember) => LeftOut;
   /** The copy in the target, and its slices, for members that have not been read since the start. */
   readonly live: Service | undefined;
   readonly liveSlices: () => readonly EndpointSlice[];
@@ -65,17 +71,21 @@ export function collectInputs(options: CollectOptions): Collected {
       inputs.push(input);
       continue;
     }
+    const leftOut = options.leftOutOf(member);
+    const isTarget = target === undefined || member.clusterID === target.clusterID;
     for (const service of memberServices(member, ref, key)) {
-      const { unreachable } = service;
-      const isTarget = target === undefined || member.clusterID === target.clusterID;
-      hasNames ||= isTarget && hasHostNames(service);
+      const limit = leftOut.services.get(keyOfMember(service));
+      // Only its own cluster knows it.
+      if (!isTarget && limit !== undefined && limit.what !== 'endpoints') continue;
+      hasNames ||= isTarget && limit === undefined && hasHostNames(service);
       inputs.push({
         service,
-        fate: fate(member, unreachable),
+        fate: fate(member, service.unreachable),
         settings: member.settings,
-        isReady: isTarget && isReady(service, member),
+        limit,
+        isReady: isTarget && limit?.what !== 'members' && isReady(service, member),
         // Only the leader of its own cluster tells it.
-        ...(isTarget && findings(service, member, options)),
+        ...(isTarget && limit === undefined && findings(service, member, leftOut, options)),
       });
     }
   }
@@ -130,6 +140,8 @@ export function hasHostNames({ exposure }: MemberService): boolean {
 
 export interface OutsideAddresses extends Partial<Pick<FoundAddresses, 'failed' | 'isPending'>> {
   readonly addresses: readonly string[];
+  /** Whether there are more. */
+  readonly isCut?: boolean;
 }
 
 /** The addresses of a member Service that is not reached by its pods. Names are looked up in the background. */
@@ -145,7 +157,10 @@ export function outsideAddresses(
     case 'nodes': {
       const { families } = exposure;
       const nodes = [...member.nodes.objects()];
-      return { addresses: nodes.flatMap((node) => addressesOfNode(node, families)) };
+      const all = nodes.flatMap((node) => addressesOfNode(node, families));
+      if (all.length <= mostServiceEndpoints) return { addresses: all };
+      const oldest = nodes.toSorted(byCreation).flatMap((node) => addressesOfNode(node, families));
+      return { addresses: oldest.slice(0, mostServiceEndpoints), isCut: true };
     }
     case 'loadBalancer': {
       const { addresses, hostnames } = exposure;
@@ -156,6 +171,11 @@ export function outsideAddresses(
     default:
       return { addresses: [] };
   }
+}
+
+function byCreation({ metadata: a }: Node, { metadata: b }: Node): number {
+  const [one = '', two = ''] = [a.creationTimestamp, b.creationTimestamp];
+  return one < two || (one === two && a.name < b.name) ? -1 : 1;
 }
 
 /** Whether it gives its own cluster a ready endpoint. A NativeService says nothing of readiness. */
@@ -169,6 +189,7 @@ export function isReady(service: MemberService, member: SyncedMember): boolean {
 function findings(
   service: MemberService,
   member: SyncedMember,
+  leftOut: LeftOut,
   { names, key }: CollectOptions,
 ): Pick<MemberInput, 'refused' | 'problem'> {
   const usable = usableOf(member);
@@ -186,13 +207,19 @@ function findings(
       .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
       .map((slice) => factsOf(slice, usable).refusedAddress)
       .find((address) => address !== undefined);
-    return { refused, problem: misread };
+    const isCut = (leftOut.slices.get(keyOfMember(service))?.size ?? 0) > 0;
+    return { refused, problem: isCut ? tooManyEndpoints : misread };
   }
-  const { addresses, failed } = outsideAddresses(service, member, names, key);
+  const { addresses, failed, isCut } = outsideAddresses(service, member, names, key);
   const outside = addresses.find((address) => !usable.has(address));
   return {
     refused: outside === undefined ? undefined : describedAddress(service, outside),
-    problem: failed === undefined ? misread : unresolved(failed, addresses.length > 0),
+    problem:
+      isCut === true
+        ? tooManyEndpoints
+        : failed === undefined
+          ? misread
+          : unresolved(failed, addresses.length > 0),
   };
 }
 

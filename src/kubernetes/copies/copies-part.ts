@@ -5,6 +5,7 @@ import type { MemberPart } from '../controllers/member-controller.ts';
 import { MemberEvents } from './member-events.ts';
 import { syncCondition } from './sync-conditions.ts';
 import { parseSyncKey } from './sync-keys.ts';
+import { syncLimits } from './sync-limits.ts';
 import { syncService } from './sync-service.ts';
 import { syncSlices } from './sync-slices.ts';
 import { type SyncOptions, SyncTerm } from './sync-term.ts';
@@ -25,6 +26,9 @@ export function copiesPart(options: SyncOptions): MemberPart {
           return syncSlices(term, parsed.federated, parsed.source, context);
         case 'condition':
           return syncCondition(term, parsed.service, context);
+        case 'limits':
+          syncLimits(term, parsed.clusterID);
+          return undefined;
         default:
           return syncService(term, parsed.federated, context);
       }

@@ -20,8 +20,9 @@ const keepMs = 10 * 60_000;
 /** A name that no key asked for is forgotten. Longer than `refreshMs`. */
 const unusedMs = 5 * 60_000;
 /** A load balancer has one name, or a few. */
-const mostNames = 16;
-const mostAddresses = 64;
+export const mostNames = 16;
+/** Name servers answer with fewer: a load balancer of a cloud has one for each zone. */
+export const addressesPerName = 16;
 /** Of one cluster. */
 const mostEntries = 10_000;
 /** Lookups at once for one cluster. */
@@ -140,7 +141,7 @@ export class HostNames {
     const before = stateOf(entry);
     try {
       const found = await limiter.run(() => lookUp(name));
-      entry.addresses = [...new Set(found)].toSorted().slice(0, mostAddresses);
+      entry.addresses = [...new Set(found)].toSorted().slice(0, addressesPerName);
       entry.answeredMs = clock.monotonic();
       entry.hasAnswered = true;
       entry.hasFailed = entry.addresses.length === 0;

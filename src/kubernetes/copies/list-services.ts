@@ -20,6 +20,7 @@ import type {
 } from '../services/service-view.ts';
 import { isOwnSlice } from '../services/slice-source.ts';
 import { collectInputs, hasSlices, outsideAddresses, sourceSlices } from './collect-inputs.ts';
+import { type LeftOut, OriginUsage } from './origin-usage.ts';
 import { type SyncedMember, type SyncedMembers, usableOf } from './synced-member.ts';
 
 export interface ListOptions {
@@ -38,22 +39,34 @@ export function listServices(options: ListOptions): readonly FederatedServiceVie
       if (isRef(ref)) refs.set(keyOfRef(ref), ref);
     }
   }
+  const leftOutOf = leftOutNow(options);
   return [...refs]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, ref]) => viewOf(key, ref, options));
+    .map(([key, ref]) => viewOf(key, ref, options, leftOutOf));
 }
 
 /** Undefined where no member Service has this key. */
 export function findService(key: string, options: ListOptions): FederatedServiceView | undefined {
   const ref = refOfKey(key, options.namespace);
-  const view = ref && viewOf(key, ref, options);
+  const view = ref && viewOf(key, ref, options, leftOutNow(options));
   return view === undefined || view.members.length === 0 ? undefined : view;
+}
+
+/** Counts each cluster once, when it is asked for. */
+function leftOutNow({ namespace }: ListOptions): (member: SyncedMember) => LeftOut {
+  const known = new Map<string, LeftOut>();
+  return (member) => {
+    const found = known.get(member.clusterID) ?? new OriginUsage(member, namespace).leftOut;
+    known.set(member.clusterID, found);
+    return found;
+  };
 }
 
 function viewOf(
   key: string,
   ref: FederatedRef,
   { members, monotonicMs }: ListOptions,
+  leftOutOf: (member: SyncedMember) => LeftOut,
 ): FederatedServiceView {
   const all = members.list();
   const { inputs } = collectInputs({
@@ -63,6 +76,7 @@ function viewOf(
     members: all,
     monotonicMs,
     names: undefined,
+    leftOutOf,
     live: undefined,
     liveSlices: () => [],
   });

@@ -13,7 +13,8 @@ import { addressesOfNode } from '../services/member-service.ts';
 import { isOwnSlice, isSource, sourceID } from '../services/slice-source.ts';
 import { placeOf } from './live-slices.ts';
 import { changesPlan } from './slice-facts.ts';
-import { conditionKey, slicesKey } from './sync-keys.ts';
+import { followUsage } from './follow-usage.ts';
+import { conditionKey, limitsKey, slicesKey } from './sync-keys.ts';
 import type { SyncTerm } from './sync-term.ts';
 import { type SyncedMember, usableOf } from './synced-member.ts';
 
@@ -73,16 +74,33 @@ export class MemberEvents implements RunningSource {
     if (known?.member === member) {
       if (known === undefined || seen.every((part, at) => part === known.seen[at])) return false;
       this.#followed.set(clusterID, { ...known, seen });
+      this.#term.usages.get(clusterID)?.look();
       return true;
     }
     known?.stop();
     this.#followed.delete(clusterID);
     if (member === undefined) return true;
+    const { usage, release } = followUsage(member, this.#term.options.namespace);
+    this.#term.usages.set(clusterID, usage);
     const stops = [
-      member.services.onChange((change) => this.#serviceChanged(change, isTarget)),
-      member.nativeServices.onChange((change) => this.#nativeServiceChanged(change)),
-      member.slices.onChange((change) => this.#sliceChanged(member, change, isTarget)),
-      member.nodes.onChange((change) => this.#nodeChanged(member, change)),
+      release,
+      () => void this.#term.usages.delete(clusterID),
+      member.services.onChange((change) => {
+        this.#serviceChanged(change, isTarget);
+        this.#compareLimits(clusterID);
+      }),
+      member.nativeServices.onChange((change) => {
+        this.#nativeServiceChanged(change);
+        this.#compareLimits(clusterID);
+      }),
+      member.slices.onChange((change) => {
+        this.#sliceChanged(member, change, isTarget);
+        this.#compareLimits(clusterID);
+      }),
+      member.nodes.onChange((change) => {
+        this.#nodeChanged(member, change);
+        this.#compareLimits(clusterID);
+      }),
       ...(isTarget ? [member.namespaces.onChange((change) => this.#namespaceChanged(change))] : []),
     ];
     this.#followed.set(clusterID, {
@@ -95,8 +113,17 @@ export class MemberEvents implements RunningSource {
     return true;
   }
 
+  /** Costs nothing while the cluster is within its limits. */
+  #compareLimits(clusterID: string): void {
+    const { usages, leftOut } = this.#term;
+    if (usages.get(clusterID)?.isExceeded === true || leftOut.has(clusterID)) {
+      this.#add(limitsKey(clusterID));
+    }
+  }
+
   #memberChanged(clusterID: string): void {
     if (!this.#follow(clusterID)) return;
+    this.#compareLimits(clusterID);
     if (clusterID === this.#term.options.member.clusterID) return this.resync();
     for (const [key, { origins, done }] of this.#term.states) {
       if (!origins.has(clusterID)) continue;

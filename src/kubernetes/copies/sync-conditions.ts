@@ -23,6 +23,9 @@ import { asConflict, type CopyProblem, type SyncTerm } from './sync-term.ts';
 /** Of the whole message; a Service may have many conflicts. */
 const maxMessageLength = 4096;
 
+/** Of one run. A name may have thousands of Services, and a run must end. */
+const mostWrites = 50;
+
 /** Between two writes for one Service, so that a flapping endpoint does not become a flood of writes. */
 const pauseMs = 1000;
 
@@ -39,11 +42,16 @@ export async function syncConditions(
     return isRef(found) && keyOfRef(found) === key;
   };
   let waitMs: number | undefined;
+  let writes = 0;
   for (const [member, outcome] of outcomes) {
     const [clusterID, kind, namespace, name] = member.split('/');
     if (clusterID !== target || kind !== 'Service' || !namespace || !name) continue;
     const told = problem === undefined ? outcome : withProblem(outcome, problem, ref);
-    const ownMs = await writeCondition(term, `${namespace}/${name}`, told, isStill, context);
+    if (writes >= mostWrites) return 0;
+    const service = `${namespace}/${name}`;
+    const toldMs = term.toldMs.get(service);
+    const ownMs = await writeCondition(term, service, told, isStill, context);
+    writes += term.toldMs.get(service) === toldMs ? 0 : 1;
     if (ownMs !== undefined) waitMs = Math.min(waitMs ?? pauseMs, ownMs);
   }
   return waitMs;

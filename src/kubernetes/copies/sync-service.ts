@@ -49,6 +49,7 @@ export async function syncService(
     members: members.list(),
     monotonicMs,
     names: term.names,
+    leftOutOf: ({ clusterID }) => term.leftOutOf(clusterID),
     live,
     liveSlices: () =>
       term.slices

@@ -91,6 +91,8 @@ function wantedSlices(
   const byPods = isReachedByPods(service, isLocal);
   if (byPods !== (source.slice !== undefined)) return nothing;
   if (source.slice !== undefined) {
+    const leftOut = term.leftOutOf(source.clusterID).slices.get(source.member);
+    if (!isLocal && leftOut?.has(source.slice) === true) return nothing;
     const found = member.slices.byKey(`${source.namespace}/${source.slice}`);
     if (found === undefined || !isSource(found)) return nothing;
     if (found.metadata.labels?.[serviceNameLabel] !== source.name) return nothing;

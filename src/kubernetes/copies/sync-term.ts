@@ -12,6 +12,7 @@ import { isOwnSlice } from '../services/slice-source.ts';
 import { HostNames } from './host-names.ts';
 import { keyOfCopy } from '../services/federated-name.ts';
 import { LiveSlices, type SlicePlace } from './live-slices.ts';
+import { type LeftOut, nothingLeftOut, type OriginUsage } from './origin-usage.ts';
 import { RecentWrites } from './recent-writes.ts';
 import { slicesKey } from './sync-keys.ts';
 import type { SyncedMember, SyncedMembers } from './synced-member.ts';
@@ -89,6 +90,10 @@ export class SyncTerm {
   readonly names: HostNames;
   /** When the condition of a Service was last written, in monotonic time. By NAMESPACE/NAME. */
   readonly toldMs = new Map<string, number>();
+  /** What each cluster uses of its limits, by cluster ID. */
+  readonly usages = new Map<string, OriginUsage>();
+  /** What was left out of each cluster at the last look, by cluster ID. */
+  readonly leftOut = new Map<string, LeftOut>();
 
   constructor(options: SyncOptions, sink: Pick<SourceSink, 'add'>) {
     this.options = options;
@@ -126,6 +131,11 @@ export class SyncTerm {
   addSlice({ copy, source }: SlicePlace): void {
     const key = this.keyOfCopy(copy);
     this.sink.add(this.states.has(key) ? slicesKey(key, source) : key);
+  }
+
+  /** What is left out of a cluster now. */
+  leftOutOf(clusterID: string): LeftOut {
+    return this.usages.get(clusterID)?.leftOut ?? nothingLeftOut;
   }
 }
 

@@ -3,6 +3,7 @@
 import type { Federation } from '../../api/kinds/federation.ts';
 import { isRecord } from '../../core/json/is-record.ts';
 import type { KubeObject } from '../../core/kube/kube-client.ts';
+import { defaultLimits, type OriginLimits } from '../services/choose-claims.ts';
 import { compact, flagIn, itemsIn, oneOf, recordIn, textIn } from './field-values.ts';
 import type { Finding } from './identity.ts';
 import type { MemberSettings } from './member.ts';
@@ -51,12 +52,24 @@ function memberIn(value: unknown): MemberSettings | undefined {
           graceSeconds: isGrace ? (graceSeconds as number) : 300,
         }
       : undefined,
+    limits: limitsIn(from['limits']),
   });
   const { globalNamespaces = null } = from;
   if (globalNamespaces === null) return settings;
   // An empty list allows nothing, and neither does one that cannot be read.
   const namespaces = itemsIn(globalNamespaces, maxNamespaces, (one) => textIn(one, 63));
   return { ...settings, globalNamespaces: [...namespaces] };
+}
+
+function limitsIn(value: unknown): MemberSettings['limits'] {
+  if (!isRecord(value)) return undefined;
+  const countIn = (name: keyof OriginLimits): number => {
+    const count = value[name];
+    return Number.isSafeInteger(count) && (count as number) >= 0
+      ? (count as number)
+      : defaultLimits[name];
+  };
+  return { services: countIn('services'), endpoints: countIn('endpoints') };
 }
 
 /** Members that cannot be told apart by their server. Neither is used, because one of the entries is wrong. */

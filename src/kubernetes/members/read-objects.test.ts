@@ -314,3 +314,15 @@ test('namespaces for global Services are a list, all where there is none, and no
   assert.deepEqual(namespacesOf(['shop']), ['shop']);
   for (const bad of [[], 'shop', [7], {}]) assert.deepEqual(namespacesOf(bad), []);
 });
+
+test('limits of a member have a default where they cannot be read', () => {
+  const limitsOf = (limits: unknown) =>
+    listedMembers({
+      spec: { clusterSet: 'x', members: [{ clusterID: 'a', limits }] },
+    } as unknown as Parameters<typeof listedMembers>[0]).members[0]?.limits;
+  assert.equal(limitsOf(undefined), undefined);
+  assert.deepEqual(limitsOf({ services: 0 }), { services: 0, endpoints: 50_000 });
+  for (const bad of [{}, { services: -1, endpoints: 'x' }, { services: 0.5 }]) {
+    assert.deepEqual(limitsOf(bad), { services: 1000, endpoints: 50_000 });
+  }
+});

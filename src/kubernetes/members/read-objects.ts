@@ -230,11 +230,11 @@ function endpointPortIn(value: unknown): EndpointPort | undefined {
 export function readNode(object: Node): Node {
   const { metadata, status } = object as unknown as Readonly<Record<string, unknown>>;
   const from = recordIn(status);
-  const { name, resourceVersion } = metaIn(metadata);
+  const { name, resourceVersion, creationTimestamp } = metaIn(metadata);
   return {
     apiVersion: 'v1',
     kind: 'Node',
-    metadata: compact<ObjectMeta>({ name, resourceVersion }),
+    metadata: compact<ObjectMeta>({ name, resourceVersion, creationTimestamp }),
     status: {
       addresses: itemsIn(from['addresses'], most.addresses, (item) => {
         const { type, address } = recordIn(item);

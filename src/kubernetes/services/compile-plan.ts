@@ -11,6 +11,8 @@ import {
   type PortConflict,
   type PortMapping,
 } from './agree-ports.ts';
+import type { ReachedLimit } from './choose-claims.ts';
+import { explainLimit } from './explain-limit.ts';
 import { mayJoin } from './global-namespaces.ts';
 import { keyOfMember, type MemberService } from './member-service.ts';
 import type { Fate } from './unreachable.ts';
@@ -26,6 +28,8 @@ export interface MemberInput {
    * it names only addresses that they can read in their own objects.
    */
   readonly refused?: string | undefined;
+  /** The limit of its cluster that leaves it out, where there is one. */
+  readonly limit?: ReachedLimit | undefined;
   /** Something else that its users should know, where there is nothing worse. */
   readonly problem?: Outcome | undefined;
 }
@@ -103,19 +107,21 @@ export function compilePlan(
 
 /**
  * Whether it counts for the ports of the copy, and so for whether there is one. A cluster without endpoint
- * prefixes counts in itself only: it must not make other clusters write anything.
+ * prefixes, or with too many federated Services, counts in itself only: it must not make other clusters write
+ * anything.
  */
 export function isVoter(
-  { service: { exposure, ref, namespace }, settings }: MemberInput,
+  { service: { exposure, ref, namespace }, settings, limit }: MemberInput,
   isLocal: boolean,
 ): boolean {
   if (exposure.by === 'nothing' && exposure.reason === 'ExternalName') return false;
-  if (!mayJoin(settings, ref, namespace)) return false;
+  if (!mayJoin(settings, ref, namespace) || limit?.what === 'members') return false;
+  if (!isLocal && limit?.what === 'services') return false;
   return isLocal || (settings.endpointPrefixes ?? []).length > 0;
 }
 
 /** Why other clusters cannot use it at all. */
-function obstacle({ service, settings }: MemberInput): Outcome | undefined {
+function obstacle({ service, settings, limit }: MemberInput): Outcome | undefined {
   const { exposure, clusterID, ref, namespace } = service;
   const no = (reason: string, message: string): Outcome => ({ status: 'False', reason, message });
   if (!mayJoin(settings, ref, namespace)) {
@@ -141,7 +147,7 @@ function obstacle({ service, settings }: MemberInput): Outcome | undefined {
       `Federation has no endpointPrefixes for ${clusterID}, so other clusters get none of its addresses. Add the ranges of its endpoints.`,
     );
   }
-  return undefined;
+  return limit && explainLimit(limit, clusterID);
 }
 
 function outcomeOf(

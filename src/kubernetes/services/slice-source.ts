@@ -23,7 +23,12 @@ export function sourceID(
   slice?: string,
 ): string {
   const member = keyOfMember(service);
-  return slice === undefined ? `${member}/addresses` : `${member}/slice/${slice}`;
+  return slice === undefined ? `${member}/addresses` : sliceSourceID(member, slice);
+}
+
+/** `member` is as `keyOfMember` produces it. */
+export function sliceSourceID(member: string, slice: string): string {
+  return `${member}/slice/${slice}`;
 }
 
 /** Undefined for what `sourceID` does not produce. */

@@ -1,0 +1,311 @@
+// Counts what one cluster asks other clusters to hold, and says what exceeds its limits. It follows each change,
+// so that a change of one endpoint costs O(1) while the cluster is within its limits.
+
+import type { NativeService } from '../../api/kinds/native-service.ts';
+import { jsonEquals } from '../../api/schema/json.ts';
+import { serviceNameLabel } from '../names.ts';
+import type { EndpointSlice, IPFamily, Node, ObjectMeta, Service } from '../objects.ts';
+import { byAge } from '../services/agree-ports.ts';
+import {
+  type Claim,
+  chooseClaims,
+  chooseSlices,
+  costOfSlice,
+  defaultLimits,
+  mostMemberServices,
+  mostServiceEndpoints,
+  type OriginLimits,
+  type ReachedLimit,
+  type SliceClaim,
+} from '../services/choose-claims.ts';
+import { isCopy } from '../services/compile-copy.ts';
+import { federatedRefOf, type FederatedRef, isRef, keyOfRef } from '../services/federated-name.ts';
+import { mayJoin } from '../services/global-namespaces.ts';
+import {
+  addressesOfNode,
+  keyOfMember,
+  memberOfNativeService,
+  memberOfService,
+  type MemberService,
+} from '../services/member-service.ts';
+import { isSource } from '../services/slice-source.ts';
+import { addressesPerName, mostNames } from './host-names.ts';
+import type { SyncedMember } from './synced-member.ts';
+
+/** What is left out of one cluster in others. Immutable. */
+export interface LeftOut {
+  /** By `keyOfMember`. */
+  readonly services: ReadonlyMap<string, ReachedLimit>;
+  /** Names of slices, by `keyOfMember`. */
+  readonly slices: ReadonlyMap<string, ReadonlySet<string>>;
+  /** `keyOfRef` of each member Service in these. */
+  readonly federated: ReadonlyMap<string, string>;
+}
+
+export const nothingLeftOut: LeftOut = {
+  services: new Map(),
+  slices: new Map(),
+  federated: new Map(),
+};
+
+interface Counted {
+  readonly service: MemberService;
+  readonly federated: string;
+  /** Of a Service that is reached by its pods, by name. */
+  readonly slices: Map<string, SliceClaim>;
+  sliceCost: number;
+}
+
+type CountedMember = Pick<
+  SyncedMember,
+  'clusterID' | 'settings' | 'isRead' | 'services' | 'nativeServices' | 'slices' | 'nodes'
+>;
+
+export class OriginUsage {
+  readonly #member: CountedMember;
+  readonly #namespace: string;
+  /** By `keyOfMember`. */
+  readonly #counted = new Map<string, Counted>();
+  /** Member Services by federated Service. */
+  readonly #names = new Map<string, number>();
+  readonly #nodes = new Map<string, readonly IPFamily[]>();
+  readonly #nodeAddresses: Record<IPFamily, number> = { IPv4: 0, IPv6: 0 };
+  /** Federated Services with too many member Services, and Services with too many endpoints. */
+  #crowded = 0;
+  #large = 0;
+  /** Of Services by pods, by fixed addresses, and of families of Services by nodes. */
+  #podCost = 0;
+  #fixedCost = 0;
+  readonly #onNodes: Record<IPFamily, number> = { IPv4: 0, IPv6: 0 };
+  #sorted: readonly Counted[] | undefined;
+  #found: { readonly settings: unknown; readonly leftOut: LeftOut } | undefined;
+  #wasRead = false;
+
+  /** `namespace` is the system namespace. */
+  constructor(member: CountedMember, namespace: string) {
+    this.#member = member;
+    this.#namespace = namespace;
+    this.look();
+  }
+
+  /** Follows the member until the returned function is called. Others must listen later to see its result. */
+  follow(): () => void {
+    const { services, nativeServices, slices, nodes } = this.#member;
+    const stops = [
+      services.onChange(({ old, new: now }) =>
+        this.#replace(old && this.#memberOf(old), now && this.#memberOf(now)),
+      ),
+      nativeServices.onChange(({ old, new: now }) =>
+        this.#replace(old && this.#nativeOf(old), now && this.#nativeOf(now)),
+      ),
+      slices.onChange(({ old, new: now }) => {
+        const isMoved = now === undefined || serviceOf(old) !== serviceOf(now);
+        if (old !== undefined && isMoved) this.#countSlice(old, undefined);
+        if (now !== undefined) this.#countSlice(now, now);
+      }),
+      nodes.onChange(({ key, new: now }) => this.#countNode(key, now)),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+    };
+  }
+
+  /** Call it when the member was read, or its objects were forgotten. */
+  look(): void {
+    const { isRead, services, nativeServices, nodes } = this.#member;
+    if (isRead === this.#wasRead) return;
+    this.#wasRead = isRead;
+    for (const { service } of this.#counted.values()) this.#remove(service);
+    for (const key of this.#nodes.keys()) this.#countNode(key, undefined);
+    if (!isRead) return;
+    for (const service of services.objects()) this.#replace(undefined, this.#memberOf(service));
+    for (const service of nativeServices.objects()) {
+      this.#replace(undefined, this.#nativeOf(service));
+    }
+    for (const node of nodes.objects()) this.#countNode(node.metadata.name, node);
+  }
+
+  /** Whether something may be left out. O(1). */
+  get isExceeded(): boolean {
+    const { services, endpoints } = this.#limits;
+    return (
+      this.#crowded > 0 || this.#large > 0 || this.#names.size > services || this.#cost > endpoints
+    );
+  }
+
+  /** The same object while nothing changed. O(1) within the limits, else O(member Services of the cluster). */
+  get leftOut(): LeftOut {
+    if (!this.isExceeded) return nothingLeftOut;
+    const { settings } = this.#member;
+    if (this.#found?.settings !== settings) {
+      this.#found = { settings, leftOut: this.#choose() };
+    }
+    return this.#found.leftOut;
+  }
+
+  get #limits(): OriginLimits {
+    return this.#member.settings.limits ?? defaultLimits;
+  }
+
+  get #cost(): number {
+    const onNodes = (['IPv4', 'IPv6'] as const).map(
+      (family) => this.#onNodes[family] * costOfSlice(this.#nodeAddresses[family]),
+    );
+    const byPods = this.#member.settings.routable ? this.#podCost : 0;
+    return onNodes.reduce((sum, each) => sum + each, byPods + this.#fixedCost);
+  }
+
+  #choose(): LeftOut {
+    const { settings } = this.#member;
+    this.#sorted ??= [...this.#counted.values()].toSorted((a, b) => byAge(a.service, b.service));
+    const counted = this.#sorted.filter(({ service }) =>
+      mayJoin(settings, service.ref, service.namespace),
+    );
+    const claims = counted.map(
+      ({ service, federated, sliceCost }): Claim => ({
+        ...service,
+        federated,
+        cost: this.#costOf(service, sliceCost),
+      }),
+    );
+    const services = chooseClaims(claims, this.#limits);
+    const slices = new Map<string, ReadonlySet<string>>();
+    const federated = new Map<string, string>();
+    for (const each of counted) {
+      const key = keyOfMember(each.service);
+      const isLarge = each.sliceCost > mostServiceEndpoints;
+      if (isLarge) slices.set(key, chooseSlices([...each.slices.values()]));
+      if (isLarge || services.has(key)) federated.set(key, each.federated);
+    }
+    return { services, slices, federated };
+  }
+
+  #costOf({ exposure }: MemberService, sliceCost: number): number {
+    if (exposure.by === 'pods') {
+      return this.#member.settings.routable ? Math.min(sliceCost, mostServiceEndpoints) : 0;
+    }
+    if (exposure.by !== 'nodes') return fixedCost(exposure);
+    const perFamily = exposure.families.map((family) => costOfSlice(this.#nodeAddresses[family]));
+    return Math.min(
+      perFamily.reduce((sum, each) => sum + each, 0),
+      mostServiceEndpoints,
+    );
+  }
+
+  #memberOf(service: Service): MemberService | undefined {
+    const { metadata } = service;
+    const ref = isCopy(service) ? undefined : this.#refOf(metadata);
+    const found = ref && memberOfService(this.#member.clusterID, ref, service);
+    // It is left out anyway.
+    return found?.exposure.by === 'nothing' && found.exposure.reason === 'ExternalName'
+      ? undefined
+      : found;
+  }
+
+  #nativeOf(service: NativeService): MemberService | undefined {
+    const ref = this.#refOf(service.metadata);
+    return ref && memberOfNativeService(this.#member.clusterID, ref, service);
+  }
+
+  #refOf(metadata: ObjectMeta): FederatedRef | undefined {
+    if (metadata.deletionTimestamp !== undefined) return undefined;
+    const ref = federatedRefOf(metadata, this.#namespace);
+    return isRef(ref) ? ref : undefined;
+  }
+
+  #replace(old: MemberService | undefined, now: MemberService | undefined): void {
+    if (old !== undefined && now !== undefined && jsonEquals(old, now)) return;
+    if (old !== undefined) this.#remove(old);
+    if (now === undefined) return;
+    const federated = keyOfRef(now.ref);
+    const counted: Counted = { service: now, federated, slices: new Map(), sliceCost: 0 };
+    this.#counted.set(keyOfMember(now), counted);
+    this.#sorted = undefined;
+    this.#countName(federated, 1);
+    this.#countFixed(now, 1);
+    if (now.exposure.by !== 'pods') return;
+    const slices = this.#member.slices.byIndex('service', `${now.namespace}/${now.name}`);
+    for (const slice of slices) this.#countSlice(slice, slice);
+  }
+
+  #remove(service: MemberService): void {
+    const key = keyOfMember(service);
+    const counted = this.#counted.get(key);
+    if (counted === undefined) return;
+    this.#counted.delete(key);
+    this.#sorted = undefined;
+    this.#countName(counted.federated, -1);
+    this.#countFixed(counted.service, -1);
+    this.#countPods(counted, 0);
+  }
+
+  #countName(federated: string, by: 1 | -1): void {
+    const before = this.#names.get(federated) ?? 0;
+    const count = before + by;
+    if (count === 0) this.#names.delete(federated);
+    else this.#names.set(federated, count);
+    this.#crowded += Number(count > mostMemberServices) - Number(before > mostMemberServices);
+    this.#found = undefined;
+  }
+
+  #countFixed({ exposure }: MemberService, by: 1 | -1): void {
+    this.#fixedCost += by * fixedCost(exposure);
+    if (exposure.by !== 'nodes') return;
+    for (const family of exposure.families) this.#onNodes[family] += by;
+  }
+
+  #countPods(counted: Counted, sliceCost: number): void {
+    const capped = (cost: number): number => Math.min(cost, mostServiceEndpoints);
+    this.#podCost += capped(sliceCost) - capped(counted.sliceCost);
+    this.#large +=
+      Number(sliceCost > mostServiceEndpoints) - Number(counted.sliceCost > mostServiceEndpoints);
+    counted.sliceCost = sliceCost;
+    this.#found = undefined;
+  }
+
+  /** `now` is undefined where the slice is gone. */
+  #countSlice({ metadata }: EndpointSlice, now: EndpointSlice | undefined): void {
+    const { clusterID } = this.#member;
+    const { namespace = '', labels, name: sliceName, creationTimestamp = '' } = metadata;
+    const name = labels?.[serviceNameLabel] ?? '';
+    const counted = this.#counted.get(keyOfMember({ clusterID, kind: 'Service', namespace, name }));
+    if (counted?.service.exposure.by !== 'pods') return;
+    const before = counted.slices.get(sliceName)?.cost ?? 0;
+    const isCounted = now !== undefined && isSource(now) && now.addressType !== 'FQDN';
+    const cost = isCounted ? costOfSlice((now.endpoints ?? []).length) : 0;
+    if (cost === before) return;
+    if (cost === 0) counted.slices.delete(sliceName);
+    else counted.slices.set(sliceName, { name: sliceName, createdAt: creationTimestamp, cost });
+    this.#countPods(counted, counted.sliceCost + cost - before);
+  }
+
+  #countNode(key: string, node: Node | undefined): void {
+    const families = (node === undefined ? [] : addressesOfNode(node)).map(
+      (address): IPFamily => (address.includes(':') ? 'IPv6' : 'IPv4'),
+    );
+    const before = this.#nodes.get(key) ?? [];
+    for (const family of before) this.#nodeAddresses[family]--;
+    for (const family of families) this.#nodeAddresses[family]++;
+    if (node === undefined) this.#nodes.delete(key);
+    else this.#nodes.set(key, families);
+    if (before.join() !== families.join()) this.#found = undefined;
+  }
+}
+
+const serviceOf = (slice: EndpointSlice | undefined): string | undefined =>
+  slice?.metadata.labels?.[serviceNameLabel];
+
+/** Of addresses that the Service itself has. A name counts as many as it may have. */
+function fixedCost(exposure: MemberService['exposure']): number {
+  switch (exposure.by) {
+    case 'addresses':
+      return costOfSlice(exposure.addresses.length);
+    case 'loadBalancer':
+      return costOfSlice(
+        exposure.addresses.length +
+          Math.min(exposure.hostnames.length, mostNames) * addressesPerName,
+      );
+    default:
+      return 0;
+  }
+}
