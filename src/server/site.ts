@@ -10,6 +10,7 @@ import { Authenticator } from '../core/access/authenticator.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
 import { checkEscalation } from '../core/access/escalation.ts';
 import { checkGuardedFields } from '../core/access/guarded-fields.ts';
+import { checkOrigin } from '../core/access/origin.ts';
 import { writePresetObjects } from '../core/access/preset-objects.ts';
 import { TokenRegister } from '../core/access/token-register.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
@@ -38,6 +39,7 @@ import { PlaneHost } from './plane-host.ts';
 import { type RouteRow, routeRows } from './routes/route-rows.ts';
 import { RecordBudget } from './audit/record-budget.ts';
 import { resourceClient } from './resources/resource-client.ts';
+import { syncedResources } from './resources/synced-resources.ts';
 import { ResourceWriter } from './resources/writer.ts';
 import { auditKind } from './routes/audit-routes.ts';
 import { type Foundation, layFoundation } from './site-foundation.ts';
@@ -197,6 +199,7 @@ function createWriter(
     accompany: (kind, next, live, by) => planes.accompany(kind, next, live, by),
     admit: (caller, kind, next, live, warn) => {
       checkGuardedFields(authorizer, caller, kind, next, live);
+      checkOrigin((asked) => authorizer.isUnlimited(asked), caller, kind.plural, next, live);
       admitSite(kind, next as Resource | undefined, live as Resource | undefined);
       const expected = planes.admit(kind, next, live, warn);
       return [...expected, ...checkEscalation(authorizer, caller, kind.kind, next, live)];
@@ -207,7 +210,7 @@ function createWriter(
 function startPlanes(
   { config, clock, random, log, metrics, version, planes: list = [] }: SiteOptions,
   { folder, store, sealer, trustDomain, authority, credentials }: Foundation,
-  { registry, counted }: SiteAccess,
+  { registry, authorizer, budget, counted }: SiteAccess,
   planes: PlaneHost,
   writer: ResourceWriter,
   advertise: () => string,
@@ -238,6 +241,16 @@ function startPlanes(
     agentSections: new AgentSections(),
     resources: <R extends Resource>(kind: Kind) =>
       resourceClient<R>(kind, { store, writer, clock }),
+    syncedResources: (cluster) =>
+      syncedResources(cluster, {
+        registry,
+        store,
+        writer,
+        clock,
+        authorizer,
+        budget,
+        audit: counted,
+      }),
   });
 }
 

@@ -181,6 +181,9 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
       throw new Error('not simulated');
     },
     resources,
+    syncedResources: () => {
+      throw new Error('not simulated');
+    },
   };
   await planes.start(
     [noting(trustOfSites(place.rotation), routes), noting(peeringPlane, routes)],

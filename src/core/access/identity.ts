@@ -4,7 +4,8 @@
 export interface Caller {
   /**
    * `alice` for a person, `token:ci` for the token `ci`. Names of persons have no colon. Some routes accept
-   * further callers: the SPIFFE ID of a workload, and `serviceaccount:CLUSTER:NAMESPACE:NAME`.
+   * further callers: the SPIFFE ID of a workload, and `serviceaccount:CLUSTER:NAMESPACE:NAME`. The site itself
+   * writes objects of a Kubernetes cluster as `cluster:NAME`.
    */
   readonly user: string;
   readonly groups: readonly string[];
@@ -15,6 +16,7 @@ export interface Caller {
     | 'controller'
     | 'workload'
     | 'serviceaccount'
+    | 'cluster'
     | 'anonymous';
   /** What authenticated the caller, for the audit log: a token's name or a certificate's serial number. */
   readonly credential?: string;
@@ -30,6 +32,9 @@ export const adminsGroup = 'hansa:admins';
 const tokensGroup = 'hansa:tokens';
 /** The controllers inside this process. Only they write `status`. No credential maps to this group. */
 export const controllersGroup = 'system:controllers';
+
+/** Every Kubernetes cluster whose objects the site takes over. No credential maps to this group. */
+const syncedClustersGroup = 'hansa:clusters';
 
 /** The user that the owner of the data folder acts as, unless `hansa login --user` names another one. */
 export const adminUser = 'admin';
@@ -75,6 +80,18 @@ export function controllerCaller(name: string): Caller {
     groups: [controllersGroup, authenticatedGroup],
     via: 'controller',
   };
+}
+
+export function clusterUser(clusterName: string): string {
+  return `cluster:${clusterName}`;
+}
+
+/**
+ * A Kubernetes cluster whose objects the site takes over. It is not in `system:authenticated`: it calls no API of
+ * the site, and only bindings that mean clusters give it rights.
+ */
+export function clusterCaller(clusterName: string): Caller {
+  return { user: clusterUser(clusterName), groups: [syncedClustersGroup], via: 'cluster' };
 }
 
 export function isAuthenticated(caller: Caller): boolean {

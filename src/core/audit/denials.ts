@@ -129,6 +129,7 @@ export function poolOf({ user, via }: AuditActor): DenialPool {
       return user.startsWith('spiffe://') ? 'peers' : 'callers';
     case 'workload':
     case 'serviceaccount':
+    case 'cluster':
       return 'workloads';
     case 'peer':
     case 'federation':

@@ -29,6 +29,7 @@ import type { EnforcementPoints } from './enforcement.ts';
 import type { PlaneCommandLine } from './command-line.ts';
 import type { AgentDirectory, PeerDirectory, PlaneRoute } from './route.ts';
 import type { AdminCall, PlaneRpc } from './stream.ts';
+import type { SyncedResources } from './synced-resources.ts';
 
 export interface PlaneContext {
   readonly trustDomain: TrustDomain;
@@ -63,6 +64,8 @@ export interface PlaneContext {
   readonly agentSections: AgentSections;
   /** The resources of a kind, on the same write path as the API. */
   resources<R extends Resource>(kind: Kind): ResourceClient<R>;
+  /** Writes resources of all planes as the user `cluster:NAME`, for the Cluster of this name. */
+  readonly syncedResources: (cluster: string) => SyncedResources;
 }
 
 /** The bundles of this site and of other trust domains. */

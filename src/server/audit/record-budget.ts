@@ -20,6 +20,9 @@ const costOfUserSvid = 100;
 /** The maximum number of tokens. */
 const maxCallers = 10_000;
 
+/** Clusters count, because their users can change objects as often as they like. */
+const limited: ReadonlySet<string> = new Set(['token', 'certificate', 'cluster']);
+
 type Records = Pick<Audit, 'record' | 'deny' | 'later'>;
 
 export class RecordBudget {
@@ -69,9 +72,8 @@ export class RecordBudget {
       this.#buckets.charge(actor.user, kind === 'UserSVID' ? costOfUserSvid : 1);
   }
 
-  /** Only API callers are limited, except the owner. Controllers are part of the site, and peers have other limits. */
+  /** API callers are limited, except the owner. Controllers are part of the site, and peers have other limits. */
   #isLimited({ via, groups }: Pick<AuditActor, 'via' | 'groups'>): boolean {
-    if (this.#perSecond === 0 || (via !== 'token' && via !== 'certificate')) return false;
-    return !groups.includes(adminsGroup);
+    return this.#perSecond > 0 && limited.has(via) && !groups.includes(adminsGroup);
   }
 }
