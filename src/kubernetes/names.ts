@@ -70,3 +70,5 @@ export const defaultNamespace = 'hansa-system';
 export const leaseName = 'hansa-leader';
 /** On a Cluster of the site: the ID of the member, where the Cluster has another name. */
 export const clusterIDLabel = 'clusters.hansa.dev/id';
+/** On a marked Cluster of the site: whether the site follows the objects there. */
+export const syncCondition = 'ResourcesSynced';

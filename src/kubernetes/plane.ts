@@ -5,6 +5,7 @@ import { leagueCommands } from './commands/cluster.ts';
 import { kubernetesNames } from './commands/names.ts';
 import { serviceCommand } from './commands/service.ts';
 import { membersCheck } from './doctor/members.ts';
+import { syncCheck } from './doctor/sync.ts';
 import { type KubernetesSettings, kubernetesSettings } from './settings.ts';
 import { kubernetesStatus } from './status.ts';
 
@@ -16,7 +17,7 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
   commands: (kit) => [leagueCommands(kit), serviceCommand(kit)],
   names: kubernetesNames,
   status: kubernetesStatus,
-  doctor: { site: [membersCheck], subjects: [] },
+  doctor: { site: [membersCheck, syncCheck], subjects: [] },
   start: async (context, settings) => {
     const { startKubernetes } = await import('./start.ts');
     return startKubernetes(context, settings);

@@ -1,5 +1,6 @@
 // Starts the kubernetes plane in a site. Until the site has a local Cluster with an API server, it only follows
-// the Clusters in the store, and the code of the league is not loaded.
+// the Clusters in the store, and the code of the league is not loaded. So is the code that syncs objects of marked
+// Clusters.
 
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import type { ControllerHost } from '../core/reconcile/controller.ts';
@@ -7,9 +8,12 @@ import type { League } from './league/league.ts';
 import { findHome, followClusters } from './league/find-home.ts';
 import { observeLeague } from './league/league-metrics.ts';
 import { leavingRoute } from './routes/leaving-route.ts';
+import { unmarkedController } from './controllers/unmarked-controller.ts';
 import { membersRoute } from './routes/members-route.ts';
 import { servicesRoutes } from './routes/services-routes.ts';
 import type { KubernetesSettings } from './settings.ts';
+import { type StartedSync, startSync } from './sync/start-sync.ts';
+import { observeSync } from './sync/sync-metrics.ts';
 
 export async function startKubernetes(
   context: PlaneContext,
@@ -21,10 +25,13 @@ export async function startKubernetes(
     () => current?.league?.members,
     () => context.clock.now(),
   );
+  let sync: StartedSync | undefined;
+  observeSync(context.metrics, () => sync?.list() ?? []);
   return {
-    controllers: [],
+    controllers: [unmarkedController(context)],
     hostControllers: (host) => {
       current = new CurrentLeague(context, settings, host);
+      sync = startSync(context, host);
     },
     routes: [
       membersRoute(settings.namespace, () => shown(current?.league)),
@@ -36,7 +43,7 @@ export async function startKubernetes(
       }),
     ],
     stop: async () => {
-      await current?.stop();
+      await Promise.all([current?.stop(), sync?.stop()]);
     },
   };
 }

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { LeagueInfo, MemberInfo } from './client/league-info.ts';
 import { judgeLeague } from './doctor/members.ts';
-import { statusOf } from './status.ts';
+import { judgeSync } from './doctor/sync.ts';
+import { statusOf, syncStatusOf } from './status.ts';
+import type { Cluster } from '../api/kinds/cluster.ts';
 
 const member = (clusterID: string, state: MemberInfo['state'], extra: object = {}): MemberInfo => ({
   clusterID,
@@ -95,5 +97,65 @@ describe('hansa status and hansa doctor', () => {
     const evil = info({ members: [member('a', 'Refused', { message: '\u001b[31mred\n' })] });
     const line = String(statusOf(evil).lines?.[0]);
     assert.ok(!line.includes('\u001b') && !line.includes('\n'), line);
+  });
+});
+
+describe('hansa status and hansa doctor about marked clusters', () => {
+  const cluster = (name: string, sync?: object, state?: 'True' | 'False', counts?: object) =>
+    ({
+      metadata: { name },
+      spec: { ...(sync && { sync }) },
+      status: {
+        ...(counts && { sync: counts }),
+        ...(state && {
+          conditions: [{ type: 'ResourcesSynced', status: state, message: `Look at ${name}.` }],
+        }),
+      },
+    }) as unknown as Cluster;
+  const kinds = { kinds: ['JoinToken'] };
+  const none = { accepted: 0, refused: 0, kept: 0 };
+  const findings = (...clusters: readonly Cluster[]) =>
+    judgeSync(clusters).map(({ level, text, remedy }) => [level, text, remedy ?? '']);
+
+  test('say nothing at a site that has marked none', () => {
+    const clusters = [cluster('app1')];
+    assert.deepEqual(syncStatusOf(clusters), { fields: {}, rows: [], lines: [] });
+    assert.deepEqual(judgeSync(clusters), []);
+  });
+
+  test('count the objects', () => {
+    const app1 = cluster('app1', kinds, 'True', { ...none, accepted: 1 });
+    assert.deepEqual(syncStatusOf([app1]).rows, [['synced clusters', '1, 1 object']]);
+    assert.deepEqual(findings(app1), [['ok', '1, with 1 object', '']]);
+    const app2 = cluster('app2', kinds, 'True', { accepted: 2, refused: 3, kept: 4 });
+    assert.deepEqual(syncStatusOf([app1, app2]).rows, [
+      ['synced clusters', '2, 3 objects, 3 refused, 4 kept'],
+    ]);
+    assert.deepEqual(
+      findings(app1, app2).map(([level, text]) => [level, text]),
+      [
+        ['warning', 'the site refuses 3 objects of app2'],
+        ['warning', '4 objects came from app2 and are not there any more'],
+      ],
+    );
+  });
+
+  test('name clusters that the site cannot follow, with what to do', () => {
+    const app1 = cluster('app1', kinds, 'False', none);
+    assert.deepEqual(syncStatusOf([app1]).lines, [
+      'cluster app1: its objects are not followed. Look at app1.',
+    ]);
+    assert.deepEqual(findings(app1), [
+      ['problem', 'the site cannot follow objects of app1', 'Look at app1.'],
+    ]);
+  });
+
+  test('do not take a mark without a report for a problem', () => {
+    const app1 = cluster('app1', kinds);
+    assert.deepEqual(syncStatusOf([app1]).lines, []);
+    assert.deepEqual(
+      findings(app1).map(([level]) => level),
+      ['warning'],
+    );
   });
 });

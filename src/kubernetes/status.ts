@@ -1,15 +1,61 @@
-// The part of `hansa status` about the cluster set.
+// The part of `hansa status` about the cluster set and about marked clusters.
 
+import { type Cluster, clusterKind } from '../api/kinds/cluster.ts';
 import { printable } from '../core/command/columns.ts';
 import type { StatusPart } from '../core/plane/command-line.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
 import { type LeagueInfo, type MemberInfo, servedLeague } from './client/league-info.ts';
+import { markedClusters } from './client/marked-info.ts';
 
 /** More would hide the other parts of the status. */
 const maxTold = 5;
 
 export async function kubernetesStatus(client: SiteClient): Promise<StatusPart> {
-  return statusOf(await servedLeague(client));
+  const league = statusOf(await servedLeague(client));
+  const { items } = await client.list(clusterKind);
+  const sync = syncStatusOf(items as unknown as readonly Cluster[]);
+  return {
+    fields: { ...league.fields, ...sync.fields },
+    rows: [...(league.rows ?? []), ...(sync.rows ?? [])],
+    lines: [...(league.lines ?? []), ...(sync.lines ?? [])],
+  };
+}
+
+/** A site without marked clusters has nothing to say about them. */
+export function syncStatusOf(clusters: readonly Cluster[]): StatusPart {
+  const marked = markedClusters(clusters);
+  if (marked.length === 0) return { fields: {}, rows: [], lines: [] };
+  const sum = (field: 'accepted' | 'refused' | 'kept'): number =>
+    marked.reduce((total, each) => total + each[field], 0);
+  const [accepted, refused, kept] = [sum('accepted'), sum('refused'), sum('kept')];
+  const troubled = marked.filter(({ state }) => state === 'False');
+  const more = troubled.length - maxTold;
+  const counts = [
+    `${marked.length}`,
+    `${accepted} ${accepted === 1 ? 'object' : 'objects'}`,
+    ...(refused === 0 ? [] : [`${refused} refused`]),
+    ...(kept === 0 ? [] : [`${kept} kept`]),
+  ];
+  return {
+    fields: {
+      sync: {
+        clusters: marked.length,
+        accepted,
+        refused,
+        kept,
+        troubled: troubled.map(({ name, message }) => ({ name, message })),
+      },
+    },
+    rows: [['synced clusters', counts.join(', ')]],
+    lines: [
+      ...troubled
+        .slice(0, maxTold)
+        .map(({ name, message }) =>
+          printable(`cluster ${name}: its objects are not followed. ${message}`),
+        ),
+      ...(more > 0 ? [`and ${more} more: hansa doctor`] : []),
+    ],
+  };
 }
 
 /** A site that is no supervisor has nothing to say about members. */

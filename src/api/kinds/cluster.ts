@@ -3,6 +3,7 @@
 import { defineKind, type ResourceOf } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
 import { conditions } from './conditions.ts';
+import { syncedKindNames } from './synced-kinds.ts';
 
 export type Cluster = ResourceOf<typeof clusterKind>;
 
@@ -19,6 +20,8 @@ const fileBelow = (description: string) =>
   });
 
 const audience = s.string({ description: 'One audience.', minLength: 1, maxLength: 1024 });
+
+const count = (description: string) => s.integer({ description, format: 'int32', minimum: 0 });
 
 const credentialSources = ['tokenFile', 'clientCertificate', 'inCluster', 'jwtSVID'] as const;
 
@@ -263,6 +266,23 @@ export const clusterKind = defineKind({
           },
         }),
       ),
+      sync: optional(
+        s.object({
+          description:
+            'Marks the cluster: the site takes over objects of these kinds from it, and writes their status back. The site does so as the user cluster:NAME, which needs a RoleBinding. Without this field, such objects in the cluster have no effect. If it is removed, objects at the site stay.',
+          fields: {
+            kinds: required(
+              s.list({
+                description: 'The kinds, such as SPIFFEFederation.',
+                listType: 'set',
+                minItems: 1,
+                maxItems: syncedKindNames.length,
+                items: s.string({ description: 'One kind.', enum: syncedKindNames }),
+              }),
+            ),
+          },
+        }),
+      ),
     },
     rules: [
       {
@@ -270,6 +290,12 @@ export const clusterKind = defineKind({
         message: 'caFile and caBundle exclude each other',
         holds: (value: { readonly caFile?: unknown; readonly caBundle?: unknown }) =>
           value.caFile === undefined || value.caBundle === undefined,
+      },
+      {
+        cel: '!has(self.sync) || has(self.apiServer)',
+        message: 'sync needs apiServer',
+        holds: (value: { readonly sync?: unknown; readonly apiServer?: unknown }) =>
+          value.sync === undefined || value.apiServer !== undefined,
       },
     ],
   }),
@@ -290,6 +316,20 @@ export const clusterKind = defineKind({
       keysFetchedAt: optional(s.time({ description: 'When the site last fetched the keys.' })),
       credentialExpiresAt: optional(
         s.time({ description: 'When the credential for the API server expires.' }),
+      ),
+      sync: optional(
+        s.object({
+          description: 'Objects that the site takes over from the cluster.',
+          fields: {
+            accepted: required(count('Objects of the cluster that the site has.')),
+            refused: required(
+              count('Objects of the cluster that the site refuses. Their status says why.'),
+            ),
+            kept: required(
+              count('Objects at the site that came from the cluster and are not there any more.'),
+            ),
+          },
+        }),
       ),
       conditions: optional(conditions),
     },

@@ -39,7 +39,7 @@ export const roleBindingKind = defineKind({
               kind: required(
                 s.string({
                   description:
-                    'User is the name in a user SVID (spiffe://TRUST-DOMAIN/hansa/user/NAME), or, for token reviews, the SPIFFE ID of a workload or serviceaccount:CLUSTER:NAMESPACE:NAME. Token is the name of an access token, Group a group that users or tokens belong to.',
+                    'User is the name in a user SVID (spiffe://TRUST-DOMAIN/hansa/user/NAME), or, for token reviews, the SPIFFE ID of a workload or serviceaccount:CLUSTER:NAMESPACE:NAME. The user cluster:NAME is a Cluster from which the site takes over objects. Token is the name of an access token, Group a group that users or tokens belong to.',
                   enum: ['User', 'Group', 'Token'],
                 }),
               ),
