@@ -9,6 +9,7 @@ import { version } from '../../api/object.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
 import { ownerOf, ownLabels, trustDomainLabel } from '../../core/kube/manifests/manifest.ts';
+import { syncRoleName } from '../manifests/sync-manifests.ts';
 import { leaseName, supervisorClaims } from '../names.ts';
 import {
   type ClaimObject,
@@ -30,8 +31,8 @@ export interface InstalledObjects {
   readonly namespace: string;
   /** The trust domains of other sites that lead the cluster. */
   readonly otherSites: readonly string[];
-  /** Whether this site also reviews tokens with its account: then the account stays. */
-  readonly isReviewed: boolean;
+  /** Whether this site also reviews tokens or syncs objects with its account: then the account stays. */
+  readonly isUsedElsewhere: boolean;
   /** Of this site, in the order in which they are deleted. */
   readonly own: readonly Installed[];
   /** Of all sites. CRDs are not among them. */
@@ -76,14 +77,14 @@ export async function findInstalled(
     (isOfSite(object) || object.metadata.name === secretsRole);
   const isHere = ({ metadata }: LabelledObject): boolean => metadata.namespace === namespace;
   const roles = (await ours(`${rbac}/roles`)).filter(isHere);
-  const isReviewed = bindings.some(
-    ({ metadata }) => metadata.name === reviewerBinding + trustDomain,
+  const isUsedElsewhere = bindings.some(({ metadata: { name } }) =>
+    [reviewerBinding + trustDomain, syncRoleName(trustDomain)].includes(name),
   );
   const accounts = (await ours(kubePath`/api/v1/namespaces/${namespace}/serviceaccounts`)).filter(
     isOfSite,
   );
   const tokenRoles = new Set(accounts.map(({ metadata }) => `${metadata.name}-own-token`));
-  const ownAccount = isReviewed
+  const ownAccount = isUsedElsewhere
     ? []
     : [
         ...roleBindings
@@ -108,7 +109,7 @@ export async function findInstalled(
       const isOther = each.metadata.name.startsWith(memberBinding) && owner !== trustDomain;
       return isOther && owner !== undefined ? [owner] : [];
     }),
-    isReviewed,
+    isUsedElsewhere,
     own: [
       ...bindings.filter(isOwn).map(installed(rbac, 'clusterrolebindings')),
       ...roleBindings

@@ -70,6 +70,26 @@ export async function prepareInstallation(question: InstallationQuestion): Promi
   };
 }
 
+export type SiteSubject =
+  | ({ readonly kind: 'ServiceAccount' } & Account)
+  | { readonly kind: 'User'; readonly name: string };
+
+/** What the site authenticates as in a cluster that is registered already. */
+export async function siteSubject(
+  question: Pick<InstallationQuestion, 'kube' | 'name' | 'known' | 'trustDomain' | 'user'>,
+): Promise<SiteSubject> {
+  const { kube, name, known, trustDomain, user } = question;
+  if (user !== undefined) return { kind: 'User', name: user };
+  const source = credentialSource(known);
+  if (source === 'jwtSVID') return { kind: 'User', name: siteUser(trustDomain) };
+  const [own] = source === undefined ? await accountsOf(kube, trustDomain) : [];
+  if (own !== undefined) return { kind: 'ServiceAccount', ...own };
+  throw new HansaError(
+    'HANSA_NOT_FOUND',
+    `Cannot find out as which user this site calls the API server of ${name}: there is no ServiceAccount with the label hansa.dev/trust-domain=${trustDomain}. Name the user with --user, such as system:serviceaccount:NAMESPACE:NAME.`,
+  );
+}
+
 const admission = '/apis/admissionregistration.k8s.io/v1';
 const policyPath = `${admission}/validatingadmissionpolicies/${fencingPolicyName}`;
 

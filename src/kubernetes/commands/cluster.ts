@@ -1,8 +1,9 @@
-// The commands of the group `hansa cluster` that form a cluster set. The auth plane describes the group.
+// The commands of the group `hansa cluster` of this plane. The auth plane describes the group.
 
 import { Command } from 'commander';
 import type { CommandKit } from '../../core/plane/command-kit.ts';
 import { manifestsCommand } from './cluster-manifests.ts';
+import { syncCommand, unsyncCommand } from './cluster-sync.ts';
 import type { JoinOptions } from './join-cluster.ts';
 import type { LeaveOptions } from './leave-cluster.ts';
 import { prefixOption } from './prefix-option.ts';
@@ -11,7 +12,9 @@ export function leagueCommands(kit: CommandKit): Command {
   return new Command('cluster')
     .addCommand(joinCommand(kit))
     .addCommand(leaveCommand(kit))
-    .addCommand(manifestsCommand(kit));
+    .addCommand(manifestsCommand(kit))
+    .addCommand(syncCommand(kit))
+    .addCommand(unsyncCommand(kit));
 }
 
 function joinCommand(kit: CommandKit): Command {

@@ -277,24 +277,28 @@ suite('hansa cluster leave', () => {
     );
   });
 
-  test('keeps the account and the Cluster where the site also reviews tokens', async () => {
-    const labels = {
-      'app.kubernetes.io/managed-by': 'hansa',
-      'hansa.dev/trust-domain': 'lubeck.example',
-    };
-    const name = 'hansa-token-reviewer-lubeck.example';
-    const binding = `/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/${name}`;
-    app2.put(binding, { metadata: { name, labels } });
-    const ran = await leave();
-    assert.equal(ran.error, undefined, ran.error?.message);
-    assert.ok(app2.objects.has(account));
-    assert.ok(app2.objects.has(binding));
-    assert.ok(scene.clusters.has('app2'));
-    assert.match(
-      ran.notes,
-      /The namespace hansa-system stays: it contains .*serviceaccounts\/hansa/,
-    );
-  });
+  for (const [name, use] of [
+    ['hansa-token-reviewer-lubeck.example', 'reviews tokens'],
+    ['hansa-sync-lubeck.example', 'syncs objects'],
+  ] as const) {
+    test(`keeps the account and the Cluster where the site also ${use}`, async () => {
+      const labels = {
+        'app.kubernetes.io/managed-by': 'hansa',
+        'hansa.dev/trust-domain': 'lubeck.example',
+      };
+      const binding = `/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/${name}`;
+      app2.put(binding, { metadata: { name, labels } });
+      const ran = await leave();
+      assert.equal(ran.error, undefined, ran.error?.message);
+      assert.ok(app2.objects.has(account));
+      assert.ok(app2.objects.has(binding));
+      assert.ok(scene.clusters.has('app2'));
+      assert.match(
+        ran.notes,
+        /The namespace hansa-system stays: it contains .*serviceaccounts\/hansa/,
+      );
+    });
+  }
 
   test('of the supervisor waits for the other members', async () => {
     const early = await run('leave', 'app1');

@@ -217,7 +217,7 @@ function deleted({ own, shared, crds, otherSites }: InstalledObjects): readonly 
 
 /** A Cluster that `hansa cluster add` or a user made stays. */
 function removesCluster({ known, found }: Leave): boolean {
-  if (known === undefined || found.isReviewed) return false;
+  if (known === undefined || found.isUsedElsewhere) return false;
   const managers = known.metadata.managedFields ?? [];
   const appliers = managers.filter(({ operation }) => operation === 'Apply');
   return appliers.length > 0 && appliers.every(({ manager }) => manager === joinManager);

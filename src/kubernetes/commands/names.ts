@@ -5,5 +5,7 @@ import type { NameLists } from '../../core/plane/command-line.ts';
 export const kubernetesNames: NameLists = new Map([
   ['cluster join', 'cluster list'],
   ['cluster leave', 'cluster list'],
+  ['cluster sync', 'cluster list'],
+  ['cluster unsync', 'cluster list'],
   ['service show', 'service list'],
 ]);

@@ -50,6 +50,8 @@ export class TestScene {
   readonly folder = mkdtempSync(join(tmpdir(), 'hansa-league-'));
   readonly clusters = new Map<string, ClusterObject>();
   readonly credentials = new Map<string, unknown>();
+  /** Objects of other kinds, by KIND/NAME. */
+  readonly others = new Map<string, { readonly spec?: unknown }>();
   trustDomain = 'lubeck.example';
   /** Of commands. */
   clock: Clock = impatientClock;
@@ -136,21 +138,37 @@ export class TestScene {
   #client(): SiteClient {
     return {
       list: async () => ({ items: [...this.clusters.values()] }),
-      get: async (kind: Kind) => {
-        if (kind.kind === 'Site') return { status: { trustDomain: this.trustDomain } };
+      get: async ({ kind }: Kind, name: string) => {
+        if (kind === 'Site') return { status: { trustDomain: this.trustDomain } };
+        const found =
+          kind === 'Cluster' ? this.clusters.get(name) : this.others.get(`${kind}/${name}`);
+        if (found !== undefined) return found;
         throw new HansaError('HANSA_NOT_FOUND', 'no such object');
       },
-      apply: async (_kind: Kind, name: string, object: ClusterObject, how: ApplyOptions = {}) => {
+      apply: async (
+        { kind }: Kind,
+        name: string,
+        object: ClusterObject,
+        how: ApplyOptions = {},
+      ) => {
+        if (kind !== 'Cluster') {
+          this.others.set(`${kind}/${name}`, object);
+          return { object, created: true };
+        }
         const known = this.clusters.get(name);
         const managedFields = [
           ...(known?.metadata.managedFields ?? []),
           { manager: how.fieldManager, operation: 'Apply' },
         ];
         const metadata = { ...known?.metadata, ...object.metadata, managedFields };
-        if (how.dryRun !== true) this.clusters.set(name, { ...object, metadata });
+        const spec = { ...known?.spec, ...object.spec };
+        if (how.dryRun !== true) this.clusters.set(name, { ...known, ...object, metadata, spec });
         return { object, created: known === undefined };
       },
-      delete: async (_kind: Kind, name: string) => void this.clusters.delete(name),
+      delete: async ({ kind }: Kind, name: string) =>
+        void (kind === 'Cluster'
+          ? this.clusters.delete(name)
+          : this.others.delete(`${kind}/${name}`)),
       request: async (request: RequestOptions) => {
         const { method, path, body } = request;
         if (path === kubernetesPaths.members) return { status: 200, body: this.league() };
