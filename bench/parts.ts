@@ -9,8 +9,8 @@ export const trustParts = ['bundle', 'mint', 'streams', 'federations', 'agents']
 /** Compared with kube-apiserver. */
 export const authParts = ['reviews'] as const;
 
-/** Compared with client-go, and with the writes of the API servers themselves. */
-export const kubernetesParts = ['reflector', 'league', 'members'] as const;
+/** Compared with client-go, with the writes of the API servers themselves, and (`idle`) with a site without the plane. */
+export const kubernetesParts = ['reflector', 'league', 'members', 'idle'] as const;
 
 /** The Go programs that the benchmarks run. */
 export const benchTools = [
