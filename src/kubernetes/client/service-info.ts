@@ -5,12 +5,27 @@ import type { SiteClient } from '../../core/plane/site-client.ts';
 import { kubernetesPaths } from '../paths.ts';
 import type { FederatedServiceView } from '../services/service-view.ts';
 
-/** As the replica that answers sees them. */
+interface Page {
+  readonly services: readonly FederatedServiceView[];
+  readonly metadata?: { readonly continue?: string };
+}
+
+/** All pages, as the replica that answers sees them. */
 export async function federatedServices(
   client: SiteClient,
 ): Promise<readonly FederatedServiceView[]> {
-  const { body } = await client.request({ path: kubernetesPaths.services });
-  return (body as { readonly services: readonly FederatedServiceView[] }).services;
+  const all: FederatedServiceView[] = [];
+  let next: string | undefined;
+  do {
+    const { body } = await client.request({
+      path: kubernetesPaths.services,
+      query: { continue: next },
+    });
+    const { services, metadata } = body as Page;
+    all.push(...services);
+    next = metadata?.continue;
+  } while (next !== undefined && next !== '');
+  return all;
 }
 
 /** `key` is NAMESPACE/NAME, with `*` as the namespace of a global one. Throws HANSA_NOT_FOUND. */

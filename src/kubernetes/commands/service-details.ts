@@ -76,6 +76,9 @@ export function serviceDetails(service: FederatedServiceView, league: LeagueInfo
       ['copies', `${service.namespace}/${service.name}, in each cluster`],
       ['ports', portsText(service)],
       ['health', why === '' ? health : `${health}: ${why}`],
+      ...(service.moreMembers === undefined
+        ? []
+        : [['members', `the oldest ${service.members.length}; ${service.moreMembers} more exist`]]),
     ],
     [
       ['MEMBER', 'SERVICE', 'TYPE', 'ENDPOINTS', 'REASON', 'MESSAGE'],

@@ -122,6 +122,21 @@ suite('hansa service', () => {
     assert.equal(told.services[0]?.health, 'Conflict');
   });
 
+  test('list reads all pages', async () => {
+    const answer = scene.answer;
+    const asked: unknown[] = [];
+    scene.answer = (request) => {
+      if (request.path !== kubernetesPaths.services) return answer(request);
+      asked.push(request.query?.['continue']);
+      return asked.length === 1
+        ? { services: services.slice(0, 1), metadata: { continue: 'next' } }
+        : { services: services.slice(1), metadata: {} };
+    };
+    const { printed } = await scene.service(['list', '-o', 'name']);
+    assert.deepEqual(asked, [undefined, 'next']);
+    assert.equal(printed.trim().split('\n').length, 2);
+  });
+
   test('list without any says what to do', async () => {
     services = [];
     const { notes } = await scene.service(['list']);
@@ -151,6 +166,16 @@ suite('hansa service', () => {
     assert.match(printed, /^app2 +shop\/web +ClusterIP +2 +Federated +Other clusters reach it\.$/m);
     assert.match(printed, /^app1 +Ready +lubeck\.example +7 +2 +app1 +current$/m);
     assert.match(printed, /^app3 +Unreachable +- +- +- +- +none$/m);
+  });
+
+  test('show tells limits of clusters, and how many members are not shown', async () => {
+    const message = 'Other clusters get the 2 oldest federated Services of app2';
+    const out = member('app2', { status: 'False', reason: 'TooMany', message });
+    services = [{ ...web, members: [member('app1'), out], moreMembers: 40 }];
+    const { printed } = await scene.service(['show', 'shop/web']);
+    assert.match(printed, /^health +Degraded: app2: Other clusters get the 2 oldest/m);
+    assert.match(printed, /^app2 +shop\/web +ClusterIP +2 +TooMany +Other clusters get/m);
+    assert.match(printed, /^members +the oldest 2; 40 more exist$/m);
   });
 
   test('show finds a global one by its name alone, and shows control characters harmlessly', async () => {

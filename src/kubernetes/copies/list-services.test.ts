@@ -23,7 +23,7 @@ describe('the list of federated Services', () => {
     league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1', '10.1.0.2', '203.0.113.1']));
     league.b.put('services', memberService({ externalIPs: ['192.0.2.1'] }));
     const site = await league.leader();
-    const [view, ...others] = listServices(optionsOf(site, league));
+    const [view, ...others] = listServices(optionsOf(site, league)).services;
     assert.deepEqual(others, []);
     assert.deepEqual(view?.ports, [{ name: 'http', port: 80, protocol: 'TCP' }]);
     assert.deepEqual(
@@ -111,12 +111,34 @@ describe('the list of federated Services', () => {
     assert.deepEqual(league.clusters.map(copiesIn), [['hansa-system/web'], [], []]);
   });
 
+  test('has pages that contain each federated Service once, in order', async () => {
+    const league = new TestLeague();
+    for (const name of ['e', 'a', 'd', 'b', 'c']) {
+      const annotations = { [namespacedAnnotation]: name };
+      league.a.put('services', {
+        ...memberService(),
+        metadata: { name: `own-${name}`, namespace: 'shop', annotations },
+      });
+    }
+    const options = optionsOf(await league.leader(), league);
+    const pages: string[][] = [];
+    let after: string | undefined = '';
+    while (after !== undefined) {
+      const page = listServices(options, { after, limit: 2 });
+      pages.push(page.services.map(({ name }) => name));
+      after = page.last;
+    }
+    assert.deepEqual(pages, [['a', 'b'], ['c', 'd'], ['e']]);
+    assert.equal(listServices(options, { limit: 1e9 }).services.length, 5);
+    assert.deepEqual(listServices(options, { after: 'zzz' }).services, []);
+  });
+
   test('finds nothing under keys of no federated Service', async () => {
     const league = new TestLeague();
     const site = await league.leader();
     for (const key of ['', '*/web', 'shop/web', '/', 'a/b/c', '*', '__proto__']) {
       assert.equal(findService(key, optionsOf(site, league)), undefined, key);
     }
-    assert.deepEqual(listServices(optionsOf(site, league)), []);
+    assert.deepEqual(listServices(optionsOf(site, league)), { services: [], last: undefined });
   });
 });

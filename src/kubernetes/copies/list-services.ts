@@ -30,19 +30,42 @@ export interface ListOptions {
   readonly monotonicMs: number;
 }
 
-/** By key. */
-export function listServices(options: ListOptions): readonly FederatedServiceView[] {
+/** Views of members and copies in one page, so that its size does not grow with the number of clusters. */
+const mostViews = 20_000;
+const mostServices = 500;
+/** Of one federated Service. Only a cluster that exceeds its limits has more. */
+const mostMembers = 1000;
+
+export interface ServicePage {
+  /** By key. */
+  readonly services: readonly FederatedServiceView[];
+  /** The key of the last one, where there are more. */
+  readonly last: string | undefined;
+}
+
+/** The federated Services after the key `after`, at most `limit`, as they are now: pages are not of one moment. */
+export function listServices(
+  options: ListOptions,
+  { after = '', limit = mostServices }: { readonly after?: string; readonly limit?: number } = {},
+): ServicePage {
+  const members = options.members.list();
   const refs = new Map<string, FederatedRef>();
-  for (const { services, nativeServices } of options.members.list()) {
-    for (const { metadata } of [...services.objects(), ...nativeServices.objects()]) {
-      const ref = isCopy({ metadata }) ? undefined : federatedRefOf(metadata, options.namespace);
-      if (isRef(ref)) refs.set(keyOfRef(ref), ref);
+  for (const { services, nativeServices } of members) {
+    for (const objects of [services.objects(), nativeServices.objects()]) {
+      for (const { metadata } of objects) {
+        const ref = isCopy({ metadata }) ? undefined : federatedRefOf(metadata, options.namespace);
+        if (isRef(ref)) refs.set(keyOfRef(ref), ref);
+      }
     }
   }
+  const keys = [...refs.keys()].filter((key) => key > after).toSorted();
+  const fitting = Math.max(1, Math.floor(mostViews / Math.max(1, members.length)));
+  const page = keys.slice(0, Math.min(limit, mostServices, fitting));
   const leftOutOf = leftOutNow(options);
-  return [...refs]
-    .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .map(([key, ref]) => viewOf(key, ref, options, leftOutOf));
+  return {
+    services: page.map((key) => viewOf(key, refs.get(key) as FederatedRef, options, leftOutOf)),
+    last: page.length < keys.length ? page.at(-1) : undefined,
+  };
 }
 
 /** Undefined where no member Service has this key. */
@@ -98,10 +121,12 @@ function viewOf(
     ports: common.ports.map(({ name: own, port, protocol }) => ({ name: own, port, protocol })),
     members: inputs
       .toSorted((a, b) => byAge(a.service, b.service))
+      .slice(0, mostMembers)
       .flatMap((input) => {
         const member = all.find(({ clusterID }) => clusterID === input.service.clusterID);
         return member === undefined ? [] : [memberView(input, member, planFor(member.clusterID))];
       }),
+    ...(inputs.length > mostMembers && { moreMembers: inputs.length - mostMembers }),
     copies: all
       .map((member) => copyView(member, ref, planFor(member.clusterID)))
       .toSorted((a, b) => (a.clusterID < b.clusterID ? -1 : 1)),

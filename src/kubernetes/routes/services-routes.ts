@@ -1,4 +1,4 @@
-// The routes that tell commands about federated Services: all of them, and one by its key.
+// The routes that tell commands about federated Services: all of them in pages, and one by its key.
 
 import { clusterKind } from '../../api/kinds/cluster.ts';
 import { excerpt } from '../../api/values/trust-domain.ts';
@@ -30,7 +30,10 @@ export function servicesRoutes(options: ServicesRoutesOptions): readonly PlaneRo
       path: kubernetesPaths.services,
       allow: 'rights',
       rights: [{ verb: 'list', kind: clusterKind }],
-      handle: () => json({ services: listServices(listOptions()) }),
+      handle: ({ query }) => {
+        const { services, last } = listServices(listOptions(), pageOf(query));
+        return json({ services, metadata: last === undefined ? {} : { continue: tokenOf(last) } });
+      },
     }),
     route({
       listener: 'api',
@@ -49,6 +52,28 @@ export function servicesRoutes(options: ServicesRoutesOptions): readonly PlaneRo
     }),
   ];
 }
+
+/** `limit` and `continue` as in lists of resources. A limit of 0 is none. */
+function pageOf(query: URLSearchParams): { readonly after?: string; readonly limit?: number } {
+  const limit = query.get('limit') ?? '';
+  if (!/^\d{0,9}$/.test(limit)) {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      `The parameter limit is ${JSON.stringify(excerpt(limit))}. It must be a number of Services.`,
+    );
+  }
+  const token = query.get('continue') ?? '';
+  const after = Buffer.from(token, 'base64url').toString();
+  if (tokenOf(after) !== token) {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      'The parameter continue is not from an answer of this route. Leave it out to begin again.',
+    );
+  }
+  return { after, ...(Number(limit) > 0 && { limit: Number(limit) }) };
+}
+
+const tokenOf = (key: string): string => Buffer.from(key).toString('base64url');
 
 function json(value: unknown) {
   return { status: 200, contentType: 'application/json', body: JSON.stringify(value) };

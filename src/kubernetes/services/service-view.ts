@@ -16,6 +16,8 @@ export interface FederatedServiceView {
   }[];
   /** The oldest first, which decides about ports. */
   readonly members: readonly MemberServiceView[];
+  /** How many younger ones are not shown, where there are any. */
+  readonly moreMembers?: number;
   /** One for each member of the cluster set, by cluster ID. */
   readonly copies: readonly CopyView[];
 }
