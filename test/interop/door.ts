@@ -7,6 +7,9 @@ export class Door {
   readonly #server: Server;
   readonly #outside = new Set<Socket>();
   #state: 'open' | 'cut' | 'held' = 'open';
+  /** In the order in which clients sent them. */
+  readonly #waiting: (() => void)[] = [];
+  #heldBytes = 0;
 
   private constructor(portOf: () => number | undefined) {
     this.#server = createServer((outside) => this.#enter(outside, portOf()));
@@ -30,16 +33,21 @@ export class Door {
     for (const outside of this.#outside) outside.resetAndDestroy();
   }
 
-  /** From now on, requests wait here. Answers pass. */
+  /** From now on, requests wait here, also if their sender goes away. Answers pass. */
   hold(): void {
     this.#state = 'held';
-    for (const outside of this.#outside) outside.pause();
+  }
+
+  /** Of requests that wait. */
+  get heldBytes(): number {
+    return this.#heldBytes;
   }
 
   /** Requests that waited go on. */
   restore(): void {
     this.#state = 'open';
-    for (const outside of this.#outside) outside.resume();
+    this.#heldBytes = 0;
+    for (const pass of this.#waiting.splice(0)) pass();
   }
 
   close(): void {
@@ -55,15 +63,20 @@ export class Door {
     const inside = connect(port, '127.0.0.1');
     this.#outside.add(outside);
     outside
-      .on('data', (chunk) => inside.write(chunk))
-      .on('end', () => inside.end())
+      .on('data', (chunk: Buffer) => this.#pass(chunk.length, () => inside.write(chunk)))
+      .on('end', () => this.#pass(0, () => inside.end()))
       .on('error', () => undefined)
       .on('close', () => {
         this.#outside.delete(outside);
         // What was sent before still arrives.
-        inside.end();
+        this.#pass(0, () => inside.end());
       });
     inside.on('error', () => outside.destroy()).pipe(outside);
-    if (this.#state === 'held') outside.pause();
+  }
+
+  #pass(bytes: number, pass: () => void): void {
+    if (this.#state !== 'held') return pass();
+    this.#heldBytes += bytes;
+    this.#waiting.push(pass);
   }
 }

@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../e2e/until.ts';
+import type { RecordedWrite } from './league-audit.ts';
 import { type FaultScene, hourMs } from './league-fault-scene.ts';
-import { clusterNames, systemNamespace, tokenFor } from './league-members.ts';
-import { copyIn, slicesOf, slicesPath, untilCopies } from './league-services.ts';
+import { accountOf, clusterNames, systemNamespace, tokenFor } from './league-members.ts';
+import { copyIn, setEndpoints, slicesOf, slicesPath, untilCopies } from './league-services.ts';
 import { WireClient } from './wire.ts';
 
 const leasePath = `/apis/coordination.k8s.io/v1/namespaces/${systemNamespace}/leases/hansa-leader`;
@@ -87,6 +88,42 @@ export function supervisorFaults(scene: () => FaultScene): void {
       assert.equal(unmarked.status, 422, unmarked.text);
       late.close();
     } finally {
+      process.kill(bruges.daemon.pid, 'SIGCONT');
+    }
+    await scene().equal();
+  });
+
+  test('a write of a leader that was stopped after it sent it is refused in the term of its successor', async () => {
+    const { west, north } = scene().clusters;
+    const bruges = scene().league.site('bruges');
+    const log = scene().logs.west;
+    await scene().makeLeader('west', bruges);
+    const epoch = await scene().epochOf('west');
+    const door = bruges.doors.west;
+    door.hold();
+    // Its write of these is far larger than what it sends for the Lease.
+    const many = Array.from({ length: 80 }, (_, at) => `10.1.200.${at}`);
+    await setEndpoints(north, 'northern', many);
+    await until(() => door.heldBytes > 6000, 'the write waits in the door');
+    process.kill(bruges.daemon.pid, 'SIGSTOP');
+    try {
+      await scene().untilLed('west', scene().otherThan(bruges));
+      const current = await scene().change('north');
+      await untilCopies([west], 'northern', current);
+      const before = log.writes().length;
+      door.restore();
+      const isLate = (write: RecordedWrite): boolean =>
+        write.user.endsWith(`:${accountOf('bruges')}`) && write.epoch === epoch;
+      let late: readonly RecordedWrite[] = [];
+      await until(() => {
+        late = log.writes().slice(before).filter(isLate);
+        return late.length > 0;
+      }, 'the late write arrives');
+      // A conflict of versions, or the admission policy.
+      for (const { code, message } of late) assert.ok([409, 422].includes(code), message);
+      assert.deepEqual((await copyIn(west, 'northern'))?.endpoints, current.toSorted());
+    } finally {
+      door.restore();
       process.kill(bruges.daemon.pid, 'SIGCONT');
     }
     await scene().equal();
