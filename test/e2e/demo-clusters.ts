@@ -6,6 +6,7 @@ import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { type Etcd, startEtcd } from '../interop/etcd.ts';
 import { type KubeCluster, startKubeCluster } from '../interop/kube-cluster.ts';
+import { ServiceCaller } from '../interop/service-callers.ts';
 import { ensureTool, type ToolName } from '../tools/build.ts';
 import { type Daemon, execute, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
 import { expect, refused, seconds, succeeds, tell, whyUntrue } from './narration.ts';
@@ -146,18 +147,13 @@ async function untilCopies(
 }
 
 /** What answers behind the federated Service, asked from a machine of this cluster by its name. */
-async function call({ host, resolver }: KubeCluster): Promise<string> {
-  expect(host !== undefined && resolver !== undefined, 'the cluster has no machine');
-  const name = 'web.shop.svc.cluster.local';
-  let stdout = '';
-  await until(async () => {
-    const [address] = await resolver.resolve4(name).catch(() => []);
-    if (address === undefined) return false;
-    const ask = `require('node:net').connect({ port: 80, host: '${address}', timeout: 1000 }).on('timeout', () => process.exit(1)).on('error', () => process.exit(1)).pipe(process.stdout)`;
-    ({ stdout } = await host.run(process.execPath, ['-e', ask]));
-    return stdout !== '';
-  }, `an answer of ${name}`);
-  return stdout;
+async function call(cluster: KubeCluster): Promise<string> {
+  const caller = await ServiceCaller.start(cluster);
+  try {
+    return await caller.call('web', 'shop');
+  } finally {
+    await caller.stop();
+  }
 }
 
 /** What the pods of a cluster serve. No kubelet runs here, so this process does. */
@@ -221,10 +217,8 @@ async function tour(clusters: Clusters, lubeck: DemoSite, bruges: DemoSite): Pro
   });
   if (whyNoCalls === false) {
     await tell('a client in each cluster calls web.shop', async () => {
-      for (const cluster of all) {
-        const answer = await call(cluster);
-        expect(answer === 'north', `${cluster.name} reached ${answer}`);
-      }
+      const answers = await Promise.all(all.map(call));
+      expect(answers.join() === 'north,north,north', `they reached ${answers.join()}`);
       return 'DNS, ClusterIP and TCP lead to north';
     });
   }
@@ -323,11 +317,16 @@ try {
   const started: KubeCluster[] = [];
   clusters = started;
   await tell('three Kubernetes clusters on this machine', async () => {
-    // One after the other: each needs the processors for some seconds.
-    for (const name of clusterNames) {
-      started.push(
-        await startKubeCluster(name, { etcd: etcd as Etcd, nodes: 1, hasProxy, hasDns: hasProxy }),
-      );
+    const options = { etcd: etcd as Etcd, nodes: 1, hasProxy, hasDns: hasProxy };
+    const settled = await Promise.allSettled([
+      ...clusterNames.map(async (name) => {
+        started.push(await startKubeCluster(name, options));
+      }),
+      // They need no cluster to start.
+      ...sites.map((site) => site.start()),
+    ]);
+    for (const one of settled) {
+      if (one.status === 'rejected') throw one.reason as Error;
     }
     return 'kube-apiserver, kube-controller-manager, KWOK, kube-proxy, CoreDNS';
   });
@@ -335,7 +334,6 @@ try {
   if (hasProxy) {
     for (const name of ['north', 'south'] as const) backends.push(await startBackend(byName, name));
   }
-  await Promise.all(sites.map((site) => site.start()));
   await tour(byName, ...sites);
   process.stdout.write(`done in ${seconds(performance.now() - begun)}.`);
   if (typeof whyNoCalls === 'string') process.stdout.write(` Run it as root to see calls too.`);
