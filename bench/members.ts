@@ -13,6 +13,7 @@ import { MemoryKube } from '../test/fakes/memory-kube/memory-kube.ts';
 import { MemoryKubeClient } from '../test/fakes/memory-kube/memory-kube-client.ts';
 import { type Figure, median, rounded } from './figure.ts';
 import { sized } from './size.ts';
+import { noNames } from '../src/kubernetes/dns/test-names.ts';
 
 const few = sized(5, 2);
 const many = sized(50, 4);
@@ -103,7 +104,7 @@ async function measure(count: number): Promise<number> {
       connectCluster: ({ metadata }) =>
         new MemoryKubeClient({ cluster: byName.get(metadata.name) as MemoryKube }),
     },
-    settings: { namespace, leaseSeconds: 15, unreachableSeconds: 10 },
+    settings: { namespace, leaseSeconds: 15, unreachableSeconds: 10, dns: noNames },
     home: homeOf(first),
     host: runtime,
   });

@@ -1,8 +1,9 @@
 // The configuration keys of the kubernetes plane. settings.ts turns their values into settings.
 
-import { configKey } from '../core/config/config-key.ts';
-import { parseCount, parseDnsLabel } from '../core/config/config-values.ts';
-import { defaultNamespace } from './names.ts';
+import { configKey, optionalConfigKey } from '../core/config/config-key.ts';
+import { parseChoice, parseCount, parseDnsLabel } from '../core/config/config-values.ts';
+import { HostnameTemplate, parseAnnotationPrefix } from './dns/hostnames.ts';
+import { defaultDnsPrefix, defaultNamespace } from './names.ts';
 
 export const kubernetesKeys = {
   'kubernetes.namespace': configKey({
@@ -25,5 +26,26 @@ export const kubernetesKeys = {
       'How long the objects of a member may be out of reach before the member counts as unreachable. The policy in Federation applies from then on.',
     default: '10',
     parse: parseCount(1, 3600),
+  }),
+  'kubernetes.dns.hostname': optionalConfigKey({
+    placeholder: 'TEMPLATE',
+    meaning:
+      'The DNS name of each federated Service, such as {name}.{namespace}.fed.example. The namespace of a global one is that of its copies. It is the same for all sites of the set.',
+    withoutIt: 'Only Services with a name by hand have one.',
+    parse: (text) => HostnameTemplate.parse(text),
+    format: ({ text }) => text,
+  }),
+  'kubernetes.dns.annotationPrefix': configKey({
+    placeholder: 'PREFIX',
+    meaning: 'The prefix of the annotations that ExternalDNS reads (its --annotation-prefix).',
+    default: defaultDnsPrefix,
+    parse: parseAnnotationPrefix,
+  }),
+  'kubernetes.dns.whenUnhealthy': configKey({
+    placeholder: 'CHOICE',
+    meaning:
+      'What happens to the DNS name of a federated Service while none of its members has a reachable address: remove, or keep with the last addresses.',
+    default: 'remove',
+    parse: parseChoice(['remove', 'keep']),
   }),
 };

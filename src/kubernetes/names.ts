@@ -62,8 +62,18 @@ export const versionAnnotation = 'clusters.hansa.dev/version';
 export const replicaAnnotation = 'clusters.hansa.dev/replica-of';
 /** On a member Service: what happens to its endpoints while its cluster cannot be reached. */
 export const unreachableAnnotation = 'clusters.hansa.dev/unreachable';
+/** On a member Service: the DNS names of its federated Service, with commas between them. */
+export const hostnameAnnotation = 'clusters.hansa.dev/hostname';
+/** On copies: which annotations for ExternalDNS are ours. */
+export const dnsAnnotation = 'clusters.hansa.dev/dns';
+/** The prefix of the annotations that ExternalDNS reads, where the setting names no other. */
+export const defaultDnsPrefix = 'external-dns.alpha.kubernetes.io';
 /** The condition in the status of member Services. */
 export const memberCondition = 'clusters.hansa.dev/Federated';
+/** The condition in the status of member Services that have a DNS name, and of copies with one by hand. */
+export const namedCondition = 'clusters.hansa.dev/Named';
+/** The conditions that sites write. */
+export const ownConditions: readonly string[] = [memberCondition, namedCondition];
 
 /** The namespace for the Lease, the ServiceAccount, Secrets and global copies, where the setting names no other. */
 export const defaultNamespace = 'hansa-system';

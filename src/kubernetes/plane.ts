@@ -13,7 +13,7 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
   name: 'kubernetes',
   kinds: [],
   settings: kubernetesSettings,
-  guide: ['league', 'virtual-machines', 'leaving'],
+  guide: ['league', 'virtual-machines', 'dns-names', 'leaving'],
   commands: (kit) => [leagueCommands(kit), serviceCommand(kit)],
   names: kubernetesNames,
   status: kubernetesStatus,

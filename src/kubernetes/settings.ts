@@ -2,12 +2,14 @@
 
 import { definePlaneSettings } from '../core/config/plane-settings.ts';
 import { kubernetesKeys } from './config-keys.ts';
+import type { NameSettings } from './dns/asked-names.ts';
 
 export interface KubernetesSettings {
   /** The system namespace in all clusters. */
   readonly namespace: string;
   readonly leaseSeconds: number;
   readonly unreachableSeconds: number;
+  readonly dns: NameSettings;
 }
 
 export const kubernetesSettings = definePlaneSettings({
@@ -16,5 +18,10 @@ export const kubernetesSettings = definePlaneSettings({
     namespace: values['kubernetes.namespace'],
     leaseSeconds: values['kubernetes.leaseSeconds'],
     unreachableSeconds: values['kubernetes.unreachableSeconds'],
+    dns: {
+      template: values['kubernetes.dns.hostname'],
+      prefix: values['kubernetes.dns.annotationPrefix'],
+      whenUnhealthy: values['kubernetes.dns.whenUnhealthy'],
+    },
   }),
 });

@@ -10,6 +10,7 @@ import { openStore } from '../core/store/open.ts';
 import { TrustDomain } from '../api/values/trust-domain.ts';
 import { TestCluster } from './members/test-cluster.ts';
 import { startKubernetes } from './start.ts';
+import { noNames } from './dns/test-names.ts';
 
 async function setUp() {
   const clock = new VirtualClock();
@@ -34,6 +35,7 @@ async function setUp() {
     namespace: 'hansa-system',
     leaseSeconds: 15,
     unreachableSeconds: 10,
+    dns: noNames,
   });
   plane.hostControllers?.(testRuntime({ clock, random, metrics, store }));
   const put = async (spec: object, generation = 1, status: object = {}): Promise<void> => {

@@ -39,6 +39,7 @@ export async function startKubernetes(
       ...servicesRoutes({
         members: () => current?.league?.members,
         namespace: settings.namespace,
+        dnsPrefix: settings.dns.prefix,
         clock: context.clock,
       }),
     ],

@@ -16,6 +16,7 @@ import {
   managedByLabel,
   manager,
   memberCondition,
+  namedCondition,
   originKey,
   vmAnnotation,
   vmManager,
@@ -271,7 +272,7 @@ suite('fencing by admission', { skip: skip || withoutPolicies }, () => {
     assert.equal((await cluster.send('admin', 'GET', path)).status, 404);
   });
 
-  test('a site changes only its condition in the status of a Service', async () => {
+  test('a site changes only its conditions in the status of a Service', async () => {
     const path = `${services}/status-of-user`;
     const own = { type: memberCondition, status: 'True', reason: 'Federated', message: 'it is' };
     const other = { type: 'Other', status: 'True', reason: 'Other', message: '' };
@@ -287,16 +288,20 @@ suite('fencing by admission', { skip: skip || withoutPolicies }, () => {
       cluster.refuses('site', 'PUT', `${path}/status`, object, why);
     await accepted([{ ...own, ...at }]);
     await accepted([{ ...own, ...at, status: 'False', reason: 'PortConflict' }]);
+    await accepted([
+      { ...own, ...at },
+      { ...own, ...at, type: namedCondition },
+    ]);
     const foreign = await put({ loadBalancer: {}, conditions: [{ ...other, ...at }] });
-    await refused(foreign, /only the condition/);
+    await refused(foreign, /only the conditions/);
     await cluster.accepts('admin', 'PUT', `${path}/status`, foreign);
     await accepted([
       { ...other, ...at },
       { ...own, ...at },
     ]);
-    await refused(await put({ conditions: [{ ...own, ...at }] }), /only the condition/);
+    await refused(await put({ conditions: [{ ...own, ...at }] }), /only the conditions/);
     const attracted = { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } };
-    await refused(await put(attracted), /only the condition/);
+    await refused(await put(attracted), /only the conditions/);
     const { status } = await cluster.accepts('admin', 'GET', path);
     for (const metadata of [
       { annotations: { [epochAnnotation]: '7' } },

@@ -103,6 +103,12 @@ export const federationKind = defineKind({
                   default: false,
                 }),
               ),
+              dns: optional(
+                s.boolean({
+                  description:
+                    'Whether ExternalDNS runs in this cluster for the names of federated Services. Of all members with it, the first one by ID that can be reached carries each name.',
+                }),
+              ),
               endpointPrefixes: optional(
                 s.list({
                   description:

@@ -15,6 +15,7 @@ export function manifestsCommand(kit: CommandKit): Command {
     .option('--secret <name...>', 'with --supervisor: Secrets with credentials of members')
     .addOption(prefixOption())
     .option('--routable', 'other clusters reach its pods by their addresses')
+    .option('--dns', 'ExternalDNS runs in it, for the DNS names of federated Services')
     .option('--namespace <name>', 'the namespace of Hansa (default: kubernetes.namespace)')
     .option('--account <name>', 'the ServiceAccount of the site (default: hansa)')
     .option(

@@ -31,6 +31,7 @@ function joinCommand(kit: CommandKit): Command {
     .option('--id <id>', 'the ID of the cluster in its set (default: the name)')
     .addOption(prefixOption())
     .option('--routable', 'other clusters reach its pods by their addresses')
+    .option('--dns', 'ExternalDNS runs in it, for the DNS names of federated Services')
     .option('--namespace <name>', 'the namespace of Hansa there (default: kubernetes.namespace)')
     .option('--dry-run', 'print the manifests for the cluster, and change nothing')
     .option('--force-conflicts', 'take over fields that other field managers own')

@@ -41,7 +41,7 @@ suite('hansa cluster join', () => {
   const joinHome = (...args: readonly string[]) => join('app1', '--supervisor', ...args);
 
   test('shows what it creates, asks, installs it, and makes the first cluster the supervisor', async () => {
-    const ran = await joinHome('--endpoint-prefix', '10.1.0.0/16', '--routable');
+    const ran = await joinHome('--endpoint-prefix', '10.1.0.0/16', '--routable', '--dns');
     assert.equal(ran.error, undefined, ran.error?.message);
     assert.match(ran.notes, /CustomResourceDefinition federations\.clusters\.hansa\.dev/);
     assert.match(ran.notes, /ServiceAccount hansa-system\/hansa/);
@@ -57,7 +57,7 @@ suite('hansa cluster join', () => {
     assert.equal(claim(home, 'clusterset.k8s.io'), 'default');
     assert.equal(claim(home, 'supervisor.antreaplus.vmware-tanzu.com'), 'true');
     assert.deepEqual(members(home), [
-      { clusterID: 'app1', routable: true, endpointPrefixes: ['10.1.0.0/16'] },
+      { clusterID: 'app1', routable: true, dns: true, endpointPrefixes: ['10.1.0.0/16'] },
     ]);
     const { spec } = scene.clusters.get('app1') ?? {};
     assert.equal(spec?.local, true);

@@ -37,6 +37,7 @@ export interface JoinOptions extends KubeconfigFlags {
   readonly id?: string;
   readonly endpointPrefix?: readonly string[];
   readonly routable?: boolean;
+  readonly dns?: boolean;
   readonly namespace?: string;
   readonly dryRun?: boolean;
   readonly forceConflicts?: boolean;
@@ -153,10 +154,10 @@ function ownFederation({ plan, membership }: Join): readonly Manifest[] {
 
 async function listMember({ list, membership, options }: Join): Promise<void> {
   const { id, clusterSet } = membership;
-  const { endpointPrefix: endpointPrefixes, routable } = options;
+  const { endpointPrefix: endpointPrefixes, routable, dns } = options;
   await changeMembers(list.kube, clusterSet, (members) => {
     const known = members.find(({ clusterID }) => clusterID === id);
-    return withMember(members, memberEntry(id, known, { endpointPrefixes, routable }));
+    return withMember(members, memberEntry(id, known, { endpointPrefixes, routable, dns }));
   });
 }
 
@@ -201,7 +202,7 @@ function planLines(join: Join, manifests: readonly Manifest[]): readonly string[
     `In the cluster ${serverOf(endpoint)} (context ${context.name}), this creates or updates:`,
     ...manifestLines(manifests),
     `In Federation of the cluster ${plan.home?.metadata.name ?? name}, this creates or updates:`,
-    `  the member ${membership.id} of the cluster set ${membership.clusterSet}${prefixes === undefined ? '' : `, endpoints in ${prefixes}`}${options.routable === true ? ', pods are routable' : ''}`,
+    `  the member ${membership.id} of the cluster set ${membership.clusterSet}${prefixes === undefined ? '' : `, endpoints in ${prefixes}`}${options.routable === true ? ', pods are routable' : ''}${options.dns === true ? ', it carries DNS names' : ''}`,
     'At the site, this creates or updates:',
     `  Cluster ${name}${plan.home === undefined ? ', the local one, from which this site leads' : ''}`,
     ...(account === undefined

@@ -34,6 +34,7 @@ export interface ManifestsOptions {
   readonly secret?: readonly string[];
   readonly endpointPrefix?: readonly string[];
   readonly routable?: boolean;
+  readonly dns?: boolean;
   readonly namespace?: string;
   readonly account?: string;
   readonly user?: string | true;
@@ -190,11 +191,11 @@ function manifestsOf(
 /** Members that the cluster lists already stay. */
 function listed(
   id: string,
-  { member = [], endpointPrefix: endpointPrefixes, routable }: ManifestsOptions,
+  { member = [], endpointPrefix: endpointPrefixes, routable, dns }: ManifestsOptions,
   known: readonly MemberEntry[],
 ): readonly MemberEntry[] {
   const entries = new Map(known.map((entry) => [entry.clusterID, entry]));
-  entries.set(id, memberEntry(id, entries.get(id), { endpointPrefixes, routable }));
+  entries.set(id, memberEntry(id, entries.get(id), { endpointPrefixes, routable, dns }));
   for (const other of member) entries.set(other, memberEntry(other, entries.get(other), {}));
   return [...entries.values()];
 }

@@ -5,6 +5,7 @@ import type {
   CopyView,
   FederatedServiceView,
   MemberServiceView,
+  NamesView,
 } from '../services/service-view.ts';
 
 export type Health = 'Healthy' | 'Conflict' | 'Degraded' | 'Down';
@@ -79,6 +80,7 @@ export function serviceDetails(service: FederatedServiceView, league: LeagueInfo
       ...(service.moreMembers === undefined
         ? []
         : [['members', `the oldest ${service.members.length}; ${service.moreMembers} more exist`]]),
+      ...nameRows(service.names),
     ],
     [
       ['MEMBER', 'SERVICE', 'TYPE', 'ENDPOINTS', 'REASON', 'MESSAGE'],
@@ -104,6 +106,17 @@ export function serviceDetails(service: FederatedServiceView, league: LeagueInfo
         ];
       }),
     ],
+  ];
+}
+
+/** None where the Service has no name and asked for none. */
+function nameRows({ carried, problem }: NamesView): Rows {
+  return [
+    ...carried.map(({ clusterID, hostnames, targets }) => [
+      'names',
+      `${hostnames.join(', ')} → ${targets.join(', ') || 'no address'}, on the copy in ${clusterID}`,
+    ]),
+    ...(problem === undefined ? [] : [['names', `${problem.clusterID}: ${problem.message}`]]),
   ];
 }
 

@@ -44,6 +44,7 @@ const web: FederatedServiceView = {
   ports: [{ name: 'http', port: 80, protocol: 'TCP' }],
   members: [member('app1'), member('app2')],
   copies: [copy('app1'), copy('app2', { from: ['app2'] })],
+  names: { carried: [], problem: undefined },
 };
 
 const clash = 'The port "http" is 81/TCP here and 80/TCP in app1, which is older. It is left out.';
@@ -176,6 +177,22 @@ suite('hansa service', () => {
     assert.match(printed, /^health +Degraded: app2: Other clusters get the 2 oldest/m);
     assert.match(printed, /^app2 +shop\/web +ClusterIP +2 +TooMany +Other clusters get/m);
     assert.match(printed, /^members +the oldest 2; 40 more exist$/m);
+  });
+
+  test('show has the DNS names, where they lead, and why there is none', async () => {
+    const without = await scene.service(['show', 'shop/web']);
+    assert.doesNotMatch(without.printed, /^names/m);
+    const carried = [
+      { clusterID: 'app1', hostnames: ['web.example'], targets: ['192.0.2.1', '192.0.2.2'] },
+    ];
+    const problem = { clusterID: 'app2', message: 'b.example is refused.' };
+    services = [{ ...web, names: { carried, problem } }];
+    const { printed } = await scene.service(['show', 'shop/web']);
+    assert.match(
+      printed,
+      /^names +web\.example → 192\.0\.2\.1, 192\.0\.2\.2, on the copy in app1$/m,
+    );
+    assert.match(printed, /^names +app2: b\.example is refused\.$/m);
   });
 
   test('show finds a global one by its name alone, and shows control characters harmlessly', async () => {

@@ -3,7 +3,7 @@
 
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
-import { epochAnnotation, managedByLabel, managers, memberCondition } from '../names.ts';
+import { epochAnnotation, managedByLabel, managers, ownConditions } from '../names.ts';
 import type { EndpointSlice, ObjectMeta, Service } from '../objects.ts';
 import { isCopy, isDisposable } from '../services/compile-copy.ts';
 import { isDisposableVmService, isVmService } from '../vms/vm-marks.ts';
@@ -40,11 +40,11 @@ const isRemoved = (service: Service): boolean =>
   isDisposable(service) || isDisposableVmService(service);
 
 const hasCondition = ({ status }: Service): boolean =>
-  status?.conditions?.some(({ type }) => type === memberCondition) ?? false;
+  status?.conditions?.some(({ type }) => ownConditions.includes(type)) ?? false;
 
 /** The conditions that stay. */
 export const otherConditions = ({ status }: Service) =>
-  (status?.conditions ?? []).filter(({ type }) => type !== memberCondition);
+  (status?.conditions ?? []).filter(({ type }) => !ownConditions.includes(type));
 
 export const servicePath = ({ namespace = '', name }: ObjectMeta): string =>
   kubePath`/api/v1/namespaces/${namespace}/services/${name}`;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { defaultDnsPrefix } from '../names.ts';
 import { findService, listServices } from './list-services.ts';
 import {
   copiesIn,
@@ -13,6 +14,7 @@ import { systemNamespace, type TestSite } from './test-sites.ts';
 const optionsOf = ({ members }: TestSite, { clock }: TestLeague) => ({
   members,
   namespace: systemNamespace,
+  dnsPrefix: defaultDnsPrefix,
   monotonicMs: clock.monotonic(),
 });
 

@@ -1,5 +1,6 @@
 // Lists the federated Services as this site sees them, for commands. It reads caches only.
 
+import { shownNames } from '../dns/shown-names.ts';
 import { originKey } from '../names.ts';
 import type { Service } from '../objects.ts';
 import { byAge } from '../services/agree-ports.ts';
@@ -28,6 +29,8 @@ export interface ListOptions {
   /** The system namespace. */
   readonly namespace: string;
   readonly monotonicMs: number;
+  /** Of the annotations for ExternalDNS. */
+  readonly dnsPrefix: string;
 }
 
 /** Views of members and copies in one page, so that its size does not grow with the number of clusters. */
@@ -88,7 +91,7 @@ function leftOutNow({ namespace }: ListOptions): (member: SyncedMember) => LeftO
 function viewOf(
   key: string,
   ref: FederatedRef,
-  { members, monotonicMs }: ListOptions,
+  { members, monotonicMs, dnsPrefix }: ListOptions,
   leftOutOf: (member: SyncedMember) => LeftOut,
 ): FederatedServiceView {
   const all = members.list();
@@ -130,6 +133,7 @@ function viewOf(
     copies: all
       .map((member) => copyView(member, ref, planFor(member.clusterID)))
       .toSorted((a, b) => (a.clusterID < b.clusterID ? -1 : 1)),
+    names: shownNames(ref, key, all, dnsPrefix),
   };
 }
 

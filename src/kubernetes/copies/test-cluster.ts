@@ -7,7 +7,7 @@ import type { KubeObject, KubePreconditions } from '../../core/kube/kube-client.
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
 import { epochOf } from '../fencing/fenced-writer.ts';
-import { deletingAnnotation, epochAnnotation, memberCondition } from '../names.ts';
+import { deletingAnnotation, epochAnnotation, ownConditions } from '../names.ts';
 import type { EndpointSlice, Namespace, Node, ObjectMeta, Service } from '../objects.ts';
 import type { SyncedMember } from './synced-member.ts';
 
@@ -170,7 +170,7 @@ export class TestCluster {
         metadata,
         spec,
         status?.loadBalancer,
-        (status?.conditions ?? []).filter(({ type }) => type !== memberCondition),
+        (status?.conditions ?? []).filter(({ type }) => !ownConditions.includes(type)),
       ]);
     if (rest(old) !== rest(now)) this.violations.push(`status of ${keyOfObject(old)}`);
   }

@@ -15,6 +15,7 @@ import { paths } from '../members/test-cluster.ts';
 import { testLeague } from '../members/test-league.ts';
 import { League } from './league.ts';
 import { observeLeague } from './league-metrics.ts';
+import { noNames } from '../dns/test-names.ts';
 
 async function setUp(isSupervisor = true) {
   // Its MemberSet is not used: the league makes its own.
@@ -37,7 +38,7 @@ async function setUp(isSupervisor = true) {
       trustDomain: TrustDomain.parse('lubeck.example'),
       connectCluster: () => home,
     },
-    settings: { namespace: 'hansa-system', leaseSeconds: 15, unreachableSeconds: 10 },
+    settings: { namespace: 'hansa-system', leaseSeconds: 15, unreachableSeconds: 10, dns: noNames },
     home: homeCluster,
     host: runtime,
     holder: 'lubeck.example/h/1/u',

@@ -11,6 +11,7 @@ import type { ControllerHost, Leadership } from '../../core/reconcile/controller
 import { federationController } from '../controllers/federation-controller.ts';
 import { memberController } from '../controllers/member-controller.ts';
 import { copiesPart } from '../copies/copies-part.ts';
+import { dnsPart } from '../dns/dns-part.ts';
 import { LeavingMembers } from '../leaving/leaving-members.ts';
 import { removeOwnCopies } from '../leaving/remove-own-copies.ts';
 import { type MemberConnector, memberConnector } from '../members/connect-member.ts';
@@ -168,6 +169,7 @@ export class League {
         memberController(member.clusterID, [
           copiesPart({ member, members, clock, log, namespace, lookUp }),
           vmsPart({ member, clock, namespace }),
+          dnsPart({ member, members, clock, namespace, settings: settings.dns, lookUp }),
         ]),
       leadershipOf: (member) => this.#leadershipOf(member, this.#holder),
     });

@@ -17,6 +17,7 @@ import { claimsPath, federationPath } from '../client/cluster-facts.ts';
 import { League } from '../league/league.ts';
 import { leaseName } from '../names.ts';
 import type { EndpointSlice, Service } from '../objects.ts';
+import { noNames } from '../dns/test-names.ts';
 
 const group = 'clusters.hansa.dev/v1alpha1';
 const siteUser = 'site-';
@@ -167,7 +168,7 @@ export class TestSupervisor {
           return new MemoryKubeClient({ cluster: member(id).kube, user });
         },
       },
-      settings: { namespace: 'hansa-system', leaseSeconds, unreachableSeconds: 10 },
+      settings: { namespace: 'hansa-system', leaseSeconds, unreachableSeconds: 10, dns: noNames },
       home: {
         metadata: { name: this.#home, uid: 'u', generation: 1 },
         spec: { issuer: 'x', apiServer: `https://${this.#home}.example`, local: true },

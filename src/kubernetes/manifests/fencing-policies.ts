@@ -10,8 +10,8 @@ import {
   leaseName,
   managedByLabel,
   manager,
-  memberCondition,
   originKey,
+  ownConditions,
   vmAnnotation,
   vmManager,
 } from '../names.ts';
@@ -149,7 +149,7 @@ const copiedServices = (site: string): Policy => ({
 /** The status subresource accepts changes of metadata too. */
 const serviceStatus = (site: string): Policy => {
   const conditionsOf = (object: string): string =>
-    `${object}.?status.?conditions.orValue([]).filter(c, c.type != ${text(memberCondition)})`;
+    `${object}.?status.?conditions.orValue([]).filter(c, !(c.type in [${ownConditions.map(text).join(', ')}]))`;
   return {
     name: 'hansa-league-service-status',
     failurePolicy: 'Fail',
@@ -167,7 +167,7 @@ const serviceStatus = (site: string): Policy => {
           'object.?status.?loadBalancer == oldObject.?status.?loadBalancer',
           `${conditionsOf('object')} == ${conditionsOf('oldObject')}`,
         ].join(' && '),
-        message: `in the status of a Service, a Hansa site may change only the condition ${memberCondition}`,
+        message: `in the status of a Service, a Hansa site may change only the conditions ${ownConditions.join(' and ')}`,
       },
     ],
   };

@@ -54,18 +54,20 @@ export function federationManifest(
 export interface EntryOptions {
   readonly endpointPrefixes?: readonly string[] | undefined;
   readonly routable?: boolean | undefined;
+  readonly dns?: boolean | undefined;
 }
 
 /** What the options do not say stays as it is. */
 export function memberEntry(
   clusterID: string,
   known: MemberEntry | undefined,
-  { endpointPrefixes, routable }: EntryOptions,
+  { endpointPrefixes, routable, dns }: EntryOptions,
 ): MemberEntry {
   return {
     ...known,
     clusterID,
     ...(routable === undefined ? {} : { routable }),
+    ...(dns === undefined ? {} : { dns }),
     ...(endpointPrefixes === undefined ? {} : { endpointPrefixes: [...endpointPrefixes] }),
   };
 }

@@ -45,6 +45,7 @@ function memberIn(value: unknown): MemberSettings | undefined {
     caBundle: textIn(from['caBundle'], maxCaLength),
     tlsServerName: textIn(from['tlsServerName'], 253),
     routable: flagIn(from['routable']) ?? false,
+    dns: flagIn(from['dns']),
     endpointPrefixes: itemsIn(from['endpointPrefixes'], maxPrefixes, (one) => textIn(one, 49)),
     unreachable: isRecord(from['unreachable'])
       ? {

@@ -3,6 +3,7 @@
 import { isRecord } from '../../core/json/is-record.ts';
 import {
   copyAnnotation,
+  epochAnnotation,
   manager,
   managedByLabel,
   memberAnnotations,
@@ -25,9 +26,15 @@ const maxOwners = 16;
 /** The oldest Service decides about ports. One that hides its age must not. */
 const youngest = '9999-12-31T23:59:59Z';
 
+/** The plane adds names to its own objects, with a prefix that is a setting. */
+const isName = (key: string): boolean => key.endsWith('/hostname') || key.endsWith('/target');
+
 /** Name, namespace and version were checked by the reflector. */
 export function metaIn(value: unknown): ObjectMeta {
   const from = recordIn(value);
+  const isOurs = recordIn(from['annotations'])[epochAnnotation] !== undefined;
+  const isUsed = (key: string): boolean =>
+    annotations.has(key) || key.startsWith(`${manager}/`) || (isOurs && isName(key));
   return compact<ObjectMeta>({
     name: textIn(from['name']) ?? '',
     namespace: textIn(from['namespace']),
@@ -36,10 +43,7 @@ export function metaIn(value: unknown): ObjectMeta {
     creationTimestamp: timeIn(from['creationTimestamp']) ?? youngest,
     deletionTimestamp: textIn(from['deletionTimestamp'], 64),
     labels: picked(from['labels'], (key) => labels.has(key)),
-    annotations: picked(
-      from['annotations'],
-      (key) => annotations.has(key) || key.startsWith(`${manager}/`),
-    ),
+    annotations: picked(from['annotations'], isUsed),
     ownerReferences: itemsIn(from['ownerReferences'], maxOwners, ownerIn),
   });
 }

@@ -1,7 +1,7 @@
 // Makes the objects that reflectors cache out of those that a cluster sends: only the fields that the
 // plane uses, each of its type. These functions never throw, whatever a cluster sends. Pure.
 
-import { memberCondition } from '../names.ts';
+import { ownConditions } from '../names.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import { changedFields } from '../services/copy-spec.ts';
 import { federatedRefOf } from '../services/federated-name.ts';
@@ -81,7 +81,7 @@ export function readService(object: Service): Service {
 
 function leftCondition(status: unknown): Pick<Service, 'status'> {
   const conditions = itemsIn(recordIn(status)['conditions'], most.conditions, conditionIn);
-  const own = conditions.filter(({ type }) => type === memberCondition);
+  const own = conditions.filter(({ type }) => ownConditions.includes(type));
   return own.length === 0 ? {} : { status: { conditions: own } };
 }
 

@@ -10,6 +10,7 @@ const routesOf = (league: TestLeague, site: TestSite | undefined) =>
   servicesRoutes({
     members: () => site?.members,
     namespace: systemNamespace,
+    dnsPrefix: 'dns.example',
     clock: league.clock,
   });
 

@@ -14,6 +14,8 @@ export interface ServicesRoutesOptions {
   readonly members: () => Pick<SyncedMembers, 'list'> | undefined;
   /** The system namespace. */
   readonly namespace: string;
+  /** Of the annotations for ExternalDNS. */
+  readonly dnsPrefix: string;
   readonly clock: Clock;
 }
 
@@ -21,6 +23,7 @@ export function servicesRoutes(options: ServicesRoutesOptions): readonly PlaneRo
   const listOptions = (): ListOptions => ({
     members: options.members() ?? { list: () => [] },
     namespace: options.namespace,
+    dnsPrefix: options.dnsPrefix,
     monotonicMs: options.clock.monotonic(),
   });
   return [

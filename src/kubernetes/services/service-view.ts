@@ -20,6 +20,20 @@ export interface FederatedServiceView {
   readonly moreMembers?: number;
   /** One for each member of the cluster set, by cluster ID. */
   readonly copies: readonly CopyView[];
+  readonly names: NamesView;
+}
+
+/** DNS names for clients outside of the clusters. */
+export interface NamesView {
+  /** On the copies, for ExternalDNS. */
+  readonly carried: readonly {
+    readonly clusterID: string;
+    readonly hostnames: readonly string[];
+    /** Empty: ExternalDNS publishes nothing. */
+    readonly targets: readonly string[];
+  }[];
+  /** What the first member Service was told that has no name, or not each of its names. */
+  readonly problem: { readonly clusterID: string; readonly message: string } | undefined;
 }
 
 export interface MemberServiceView {

@@ -11,6 +11,7 @@ import {
   managedByLabel,
   manager,
   memberCondition,
+  namedCondition,
   vmAnnotation,
   vmManager,
 } from '../../../src/kubernetes/names.ts';
@@ -97,7 +98,7 @@ suite('the fencing rules', () => {
     assert.ok(await isRefused(site.create(services, copy())));
   });
 
-  test('keep sites away from what users made, but for one condition', async () => {
+  test('keep sites away from what users made, but for two conditions', async () => {
     const { site, user } = setUp();
     const made = await user.create<Written>(services, copy({ labels: {}, annotations: {} }));
     assert.ok(
@@ -111,7 +112,8 @@ suite('the fencing rules', () => {
       message: '',
       lastTransitionTime: '2026-01-01T00:00:00Z',
     };
-    const status = { loadBalancer: {}, conditions: [condition] };
+    const conditions = [condition, { ...condition, type: namedCondition }];
+    const status = { loadBalancer: {}, conditions };
     assert.ok(!(await isRefused(site.replace(`${services}/shop/status`, { ...made, status }))));
     const other = { ...status, conditions: [{ ...condition, type: 'example.com/Other' }] };
     const latest = await site.get<Written>(`${services}/shop`);

@@ -11,7 +11,7 @@ import {
   leaseName,
   managedByLabel,
   manager,
-  memberCondition,
+  ownConditions,
   originKey,
   vmAnnotation,
   vmManager,
@@ -89,14 +89,14 @@ function refusedStatus({ object, old }: AdmissionRequest): string | undefined {
   if (!isSameMetadata) return 'a site may not change metadata through the status';
   const others = (status: Fields): readonly Fields[] =>
     ((status['conditions'] ?? []) as readonly Fields[]).filter(
-      ({ type }) => type !== memberCondition,
+      ({ type }) => !ownConditions.includes(String(type)),
     );
   const status = fieldsOf(object?.['status']);
   const before = fieldsOf(old?.['status']);
   return jsonEquals(status['loadBalancer'], before['loadBalancer']) &&
     jsonEquals(others(status), others(before))
     ? undefined
-    : `a site may change only the condition ${memberCondition}`;
+    : `a site may change only the conditions ${ownConditions.join(', ')}`;
 }
 
 function refusedLease({ operation, object, old }: AdmissionRequest): string | undefined {

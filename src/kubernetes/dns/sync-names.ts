@@ -1,0 +1,191 @@
+// Brings the DNS names on the copy of one federated Service in the target up to date, and tells its member
+// Services what became of their names.
+
+import { kubePath } from '../../core/kube/kube-path.ts';
+import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
+import { asConflict } from '../copies/sync-term.ts';
+import { collectInputs } from '../copies/collect-inputs.ts';
+import { refreshMs } from '../copies/host-names.ts';
+import { isOpen, type SyncedMember } from '../copies/synced-member.ts';
+import { writerOf } from '../fencing/fenced-writer.ts';
+import type { Service } from '../objects.ts';
+import { hasSelector, isCopy } from '../services/compile-copy.ts';
+import { compilePlan } from '../services/compile-plan.ts';
+import { type FederatedRef, refOfKey } from '../services/federated-name.ts';
+import { isOwnSlice } from '../services/slice-source.ts';
+import { fateOf } from '../services/unreachable.ts';
+import { type AskedNames, askedNames } from './asked-names.ts';
+import { type Carrier, decideNames, type NameDecision } from './decide-names.ts';
+import type { DnsTerm } from './dns-term.ts';
+import { compileNames, type WantedNames, writtenNames } from './name-annotations.ts';
+import { nameTargets } from './name-targets.ts';
+import { syncNamedConditions } from './sync-named-conditions.ts';
+
+/** For members whose first answer is near. Their state changes then, and all keys come again. */
+const unreadMs = 5000;
+
+export async function syncNames(
+  term: DnsTerm,
+  key: string,
+  context: ReconcileContext,
+): Promise<ReconcileResult | undefined> {
+  const { member: target, members, namespace, settings, clock } = term.options;
+  const ref = refOfKey(key, namespace);
+  if (ref === undefined) return undefined;
+  const all = members.list();
+  const monotonicMs = clock.monotonic();
+  const { leftOutOf } = term;
+  const asked = askedNames(ref, key, { members: all, settings, monotonicMs, leftOutOf });
+  for (const rival of term.claims.set(key, asked?.claims ?? [])) term.sink.add(rival);
+  // Its keys come again when it answers.
+  if (!target.isRead || target.state.state !== 'Ready') return undefined;
+  // Names and older claims could be in a member that this process has not read yet.
+  if (all.some(({ isRead, state }) => !isRead && state.state === 'Connecting')) {
+    return { requeueAfterMs: unreadMs };
+  }
+  const copyKey = `${ref.namespace}/${ref.name}`;
+  const found = target.services.byKey(copyKey);
+  const copy = found !== undefined && isOurCopy(target, found) ? found : undefined;
+  const { decision, waits } = decide(term, { ref, key, asked, copy, all, monotonicMs });
+  const copyMs = copy && (await applyNames(term, copy, decision.wanted, context));
+  const toldMs = await syncNamedConditions(term, { ref, key, asked, copy, decision }, context);
+  if (asked === undefined) term.nodeClusters.delete(key);
+  const known = [...waits, copyMs, toldMs].filter((wait) => wait !== undefined);
+  return known.length === 0 ? undefined : { requeueAfterMs: Math.min(...known) };
+}
+
+/** A copy that a user took over is left alone. */
+function isOurCopy(member: SyncedMember, service: Service): boolean {
+  const { namespace = '', deletionTimestamp } = service.metadata;
+  return (
+    isCopy(service) &&
+    !hasSelector(service) &&
+    deletionTimestamp === undefined &&
+    isOpen(member, namespace)
+  );
+}
+
+interface Case {
+  readonly ref: FederatedRef;
+  readonly key: string;
+  readonly asked: AskedNames | undefined;
+  readonly copy: Service | undefined;
+  readonly all: readonly SyncedMember[];
+  readonly monotonicMs: number;
+}
+
+const nothing: NameDecision = {
+  wanted: { hostname: undefined, target: undefined },
+  outcome: undefined,
+  outcomeByHand: undefined,
+};
+
+function decide(
+  term: DnsTerm,
+  { ref, key, asked, copy, all, monotonicMs }: Case,
+): { readonly decision: NameDecision; readonly waits: readonly (number | undefined)[] } {
+  const { member: target, settings } = term.options;
+  const written = writtenNames(copy?.metadata.annotations ?? {});
+  const held = all.filter(
+    ({ isRead, state, settings: own }) =>
+      !isRead && fateOf(state, own, undefined, monotonicMs).fate === 'use',
+  );
+  // The member Service that asks may be in a member that was not read.
+  if (asked === undefined && held.length > 0) {
+    return { decision: { ...nothing, wanted: written }, waits: [unreadMs] };
+  }
+  if (asked === undefined) return { decision: nothing, waits: [] };
+  const { inputs, nextMs, hasNames } = collectInputs({
+    ref,
+    key,
+    target: undefined,
+    members: all,
+    monotonicMs,
+    names: term.hostNames,
+    leftOutOf: term.leftOutOf,
+    live: copy,
+    liveSlices: () =>
+      target.slices.byIndex('service', `${ref.namespace}/${ref.name}`).filter(isOwnSlice),
+  });
+  term.nodeClusters.set(
+    key,
+    new Set(
+      inputs.flatMap(({ service }) => (service.exposure.by === 'nodes' ? service.clusterID : [])),
+    ),
+  );
+  const { addresses, isPending } = nameTargets({
+    key,
+    plan: compilePlan(ref, '', inputs),
+    inputs,
+    members: all,
+    names: term.hostNames,
+    leftOutOf: term.leftOutOf,
+    current: written.target?.split(',') ?? [],
+    held,
+  });
+  const decision = decideNames({
+    key,
+    target: target.clusterID,
+    asked,
+    carriers: carriersOf(all, ref),
+    addresses,
+    written,
+    whenUnhealthy: isPending ? 'keep' : settings.whenUnhealthy,
+    winner: (name) => term.claims.winner(name),
+  });
+  const waits = [
+    nextMs && Math.max(0, nextMs - monotonicMs),
+    hasNames ? refreshMs : undefined,
+    held.length > 0 ? unreadMs : undefined,
+  ];
+  return { decision, waits };
+}
+
+/** Those that Federation marks, by ID: every site prefers the same one. */
+function carriersOf(members: readonly SyncedMember[], ref: FederatedRef): readonly Carrier[] {
+  return members
+    .filter(({ settings }) => settings.dns === true)
+    .toSorted((a, b) => (a.clusterID < b.clusterID ? -1 : 1))
+    .map((member) => {
+      const { clusterID, isRead, state, services } = member;
+      const live = services.byKey(`${ref.namespace}/${ref.name}`);
+      const isFree = live === undefined || (isCopy(live) && !hasSelector(live));
+      return {
+        clusterID,
+        isAble: isRead && state.state === 'Ready' && isFree && isOpen(member, ref.namespace),
+      };
+    });
+}
+
+/** Returns after how long it must be called again, if at all. */
+async function applyNames(
+  term: DnsTerm,
+  cached: Service,
+  wanted: WantedNames,
+  context: ReconcileContext,
+): Promise<number | undefined> {
+  const { member, settings } = term.options;
+  const { prefix } = settings;
+  if (isNamed(cached, prefix, wanted)) return undefined;
+  const { namespace = '', name } = cached.metadata;
+  const waitMs = term.pauseOf(`${namespace}/${name}`);
+  if (waitMs !== undefined) return waitMs;
+  context.signal.throwIfAborted();
+  const path = kubePath`/api/v1/namespaces/${namespace}/services/${name}`;
+  try {
+    // The cache holds only a part of a Service, and is behind our own writes.
+    const fresh = await member.client.get<Service>(path);
+    if (!isOurCopy(member, fresh) || isNamed(fresh, prefix, wanted)) return undefined;
+    const annotations = compileNames(fresh.metadata.annotations ?? {}, prefix, wanted);
+    const changed = { ...fresh, metadata: { ...fresh.metadata, annotations } };
+    await writerOf(member.client, context).replace(path, changed, fresh);
+    return undefined;
+  } catch (error) {
+    throw asConflict(error);
+  }
+}
+
+function isNamed({ metadata }: Service, prefix: string, wanted: WantedNames): boolean {
+  const annotations = metadata.annotations ?? {};
+  return compileNames(annotations, prefix, wanted) === annotations;
+}
