@@ -126,6 +126,8 @@ async function runTests(
   const tools = buildTools(toolNames.filter((name) => needed.has(name)));
   const isEndToEnd = (file: string): boolean => /^test\/(e2e|interop)\//.test(file);
   const alone: RunOptions = { concurrency: 1, onEnd };
+  // Tests with clusters wait most of the time: for starts, leases and watches. Two at once need about half the time.
+  const inPairs: RunOptions = { concurrency: Math.min(cores, 2), onEnd };
   // Tests that start processes may send signals or change the environment: each has its own process.
   const starting = withoutTools.filter((file) => !unit.includes(file) && !isEndToEnd(file));
   await runFiles(
@@ -136,8 +138,7 @@ async function runTests(
   await runFiles(withoutTools.filter(isEndToEnd), alone);
   for (const [name, built] of tools) {
     await built;
-    // One at a time: an API server and etcd already keep two processors busy.
-    await runFiles(byLastTool.get(name) ?? [], alone);
+    await runFiles(byLastTool.get(name) ?? [], inPairs);
   }
 }
 
