@@ -9,8 +9,8 @@ import type {
 import type { RunningSource, Source, SourceSink } from '../../core/reconcile/source.ts';
 import { leaseName } from '../names.ts';
 
-/** Writes into one member at once. */
-const parallelism = 8;
+/** Runs for one member at once. The writes that one cluster causes take half of them at most. */
+export const parallelism = 16;
 /** Of one run; a request has ten seconds. */
 const timeoutMs = 30_000;
 /** A member that does not answer is asked again soon: others are not delayed by it. */

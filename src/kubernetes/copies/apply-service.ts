@@ -13,6 +13,8 @@ import type { SyncedMember } from './synced-member.ts';
 export interface ServiceWrites {
   readonly client: SyncedMember['client'];
   readonly services: RecentWrites<Service>;
+  /** Called before each write, but not before deletions. May throw. */
+  readonly pace?: () => void;
 }
 
 /** What one kind of Services of sites looks like. */
@@ -30,7 +32,7 @@ export interface OwnedServices {
 
 /** Returns the Service as it is in the target now. Without `wanted` it is deleted. */
 export async function applyService(
-  { client, services }: ServiceWrites,
+  { client, services, pace }: ServiceWrites,
   rules: OwnedServices,
   wanted: Service | undefined,
   live: Service | undefined,
@@ -44,6 +46,7 @@ export async function applyService(
   const key = `${namespace}/${name}`;
   const collection = kubePath`/api/v1/namespaces/${namespace}/services`;
   const path = kubePath`/api/v1/namespaces/${namespace}/services/${name}`;
+  if (wanted !== undefined && !(live !== undefined && rules.isSame(wanted, live))) pace?.();
   try {
     if (wanted === undefined) {
       if (live === undefined || !rules.isDisposable(live)) return undefined;

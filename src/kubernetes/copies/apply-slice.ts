@@ -12,10 +12,12 @@ import type { SyncedMember } from './synced-member.ts';
 export interface SliceWrites {
   readonly client: SyncedMember['client'];
   readonly slices: LiveSlices;
+  /** Called before each write, but not before deletions. May throw. */
+  readonly pace?: () => void;
 }
 
 export async function writeSlice(
-  { client, slices }: SliceWrites,
+  { client, slices, pace }: SliceWrites,
   wanted: EndpointSlice,
   context: ReconcileContext,
 ): Promise<void> {
@@ -26,6 +28,7 @@ export async function writeSlice(
     return;
   }
   if (live !== undefined && isSameSlice(wanted, live)) return;
+  pace?.();
   context.signal.throwIfAborted();
   const { namespace = '', name } = wanted.metadata;
   const writer = writerOf(client, context);

@@ -86,11 +86,11 @@ export class MemberEvents implements RunningSource {
       release,
       () => void this.#term.usages.delete(clusterID),
       member.services.onChange((change) => {
-        this.#serviceChanged(change, isTarget);
+        this.#serviceChanged(clusterID, change, isTarget);
         this.#compareLimits(clusterID);
       }),
       member.nativeServices.onChange((change) => {
-        this.#nativeServiceChanged(change);
+        this.#nativeServiceChanged(clusterID, change);
         this.#compareLimits(clusterID);
       }),
       member.slices.onChange((change) => {
@@ -129,20 +129,20 @@ export class MemberEvents implements RunningSource {
       if (!origins.has(clusterID)) continue;
       // Its address ranges may be others now.
       done.clear();
-      this.#add(key);
+      this.#term.addFor(clusterID, key);
     }
     const member = this.#followed.get(clusterID)?.member;
     if (member !== undefined) this.#addServices(member);
   }
 
-  #addServices({ services, nativeServices }: SyncedMember): void {
-    for (const service of services.objects()) this.#addFederated(service);
-    for (const service of nativeServices.objects()) this.#addFederated(service);
+  #addServices({ clusterID, services, nativeServices }: SyncedMember): void {
+    for (const service of services.objects()) this.#addFederated(clusterID, service);
+    for (const service of nativeServices.objects()) this.#addFederated(clusterID, service);
   }
 
-  #addFederated(service: Service | NativeService): void {
+  #addFederated(clusterID: string, service: Service | NativeService): void {
     const key = this.#federatedKey(service);
-    if (key !== undefined) this.#add(key);
+    if (key !== undefined) this.#term.addFor(clusterID, key);
   }
 
   #federatedKey({ metadata }: Pick<Service, 'metadata'> | NativeService): string | undefined {
@@ -156,7 +156,7 @@ export class MemberEvents implements RunningSource {
     return this.#term.keyOfCopy(nameOf(metadata));
   }
 
-  #serviceChanged(change: ObjectChange<Service>, isTarget: boolean): void {
+  #serviceChanged(clusterID: string, change: ObjectChange<Service>, isTarget: boolean): void {
     if (isTarget && this.#term.services.isEcho(change)) return;
     const { key, old, new: now } = change;
     if (old !== undefined && now !== undefined && isAlike(old, now, isTarget)) return;
@@ -166,7 +166,7 @@ export class MemberEvents implements RunningSource {
       if (federated === undefined) continue;
       // Changes of its slices were not followed while it was no member.
       if (before !== after) this.#term.states.get(federated)?.done.clear();
-      this.#add(federated);
+      this.#term.addFor(clusterID, federated);
     }
     if (!isTarget) return;
     const [one] = versions;
@@ -180,8 +180,10 @@ export class MemberEvents implements RunningSource {
     }
   }
 
-  #nativeServiceChanged({ old, new: now }: ObjectChange<NativeService>): void {
-    for (const version of [old, now]) if (version !== undefined) this.#addFederated(version);
+  #nativeServiceChanged(clusterID: string, { old, new: now }: ObjectChange<NativeService>): void {
+    for (const version of [old, now]) {
+      if (version !== undefined) this.#addFederated(clusterID, version);
+    }
   }
 
   #needsOwnCondition(service: Service): boolean {

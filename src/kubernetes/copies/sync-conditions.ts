@@ -18,6 +18,7 @@ import {
   keyOfRef,
   type NameProblem,
 } from '../services/federated-name.ts';
+import type { PacedRun } from './origin-pacer.ts';
 import { asConflict, type CopyProblem, type SyncTerm } from './sync-term.ts';
 
 /** Of the whole message; a Service may have many conflicts. */
@@ -35,6 +36,7 @@ export async function syncConditions(
   { ref, target, outcomes }: Plan,
   problem: CopyProblem | undefined,
   context: ReconcileContext,
+  pace: () => void,
 ): Promise<number | undefined> {
   const key = keyOfRef(ref);
   const isStill = (service: Service): boolean => {
@@ -50,7 +52,7 @@ export async function syncConditions(
     if (writes >= mostWrites) return 0;
     const service = `${namespace}/${name}`;
     const toldMs = term.toldMs.get(service);
-    const ownMs = await writeCondition(term, service, told, isStill, context);
+    const ownMs = await writeCondition(term, service, told, isStill, context, pace);
     writes += term.toldMs.get(service) === toldMs ? 0 : 1;
     if (ownMs !== undefined) waitMs = Math.min(waitMs ?? pauseMs, ownMs);
   }
@@ -62,6 +64,7 @@ export async function syncCondition(
   term: SyncTerm,
   key: string,
   context: ReconcileContext,
+  run: PacedRun,
 ): Promise<ReconcileResult | undefined> {
   const service = term.services.live(key);
   if (service === undefined) return undefined;
@@ -70,7 +73,8 @@ export async function syncCondition(
   if (isRef(found)) return undefined;
   const outcome = found && ({ status: 'False', ...found } as const);
   const isStill = (fresh: Service): boolean => jsonEquals(refIn(term, fresh), found);
-  const waitMs = await writeCondition(term, key, outcome, isStill, context);
+  const pace = (): void => run.write([term.options.member.clusterID]);
+  const waitMs = await writeCondition(term, key, outcome, isStill, context, pace);
   return waitMs === undefined ? undefined : { requeueAfterMs: waitMs };
 }
 
@@ -102,6 +106,7 @@ async function writeCondition(
   outcome: Outcome | undefined,
   isStill: (service: Service) => boolean,
   context: ReconcileContext,
+  pace: () => void,
 ): Promise<number | undefined> {
   const { member, clock } = term.options;
   const cached = term.services.live(key);
@@ -110,6 +115,7 @@ async function writeCondition(
   const nowMs = clock.monotonic();
   const readyMs = (term.toldMs.get(key) ?? nowMs - pauseMs) + pauseMs;
   if (readyMs > nowMs) return readyMs - nowMs;
+  pace();
   context.signal.throwIfAborted();
   const { namespace = '', name } = cached.metadata;
   try {

@@ -18,7 +18,7 @@ export function syncLimits(term: SyncTerm, clusterID: string): void {
     const isChanged =
       before.services.get(member)?.what !== now.services.get(member)?.what ||
       (oldSlices?.size ?? 0) > 0 !== (slices?.size ?? 0) > 0;
-    if (isChanged) term.sink.add(federated);
+    if (isChanged) term.addFor(clusterID, federated);
     for (const slice of new Set([...(oldSlices ?? []), ...(slices ?? [])])) {
       const isSame = oldSlices?.has(slice) === slices?.has(slice);
       if (!isSame) term.sink.add(slicesKey(federated, sliceSourceID(member, slice)));

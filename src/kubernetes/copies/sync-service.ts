@@ -20,6 +20,7 @@ import { parseSourceID, sourceID } from '../services/slice-source.ts';
 import { applyService, type OwnedServices } from './apply-service.ts';
 import { collectInputs, isReachedByPods, sourceSlices } from './collect-inputs.ts';
 import { refreshMs } from './host-names.ts';
+import type { PacedRun } from './origin-pacer.ts';
 import { syncConditions } from './sync-conditions.ts';
 import { slicesKey } from './sync-keys.ts';
 import { type CopyProblem, DoneSources, type FederatedState, type SyncTerm } from './sync-term.ts';
@@ -32,7 +33,25 @@ export async function syncService(
   term: SyncTerm,
   key: string,
   context: ReconcileContext,
+  run: PacedRun,
 ): Promise<ReconcileResult | undefined> {
+  const causes = term.takeCauses(key);
+  try {
+    return await sync(term, key, context, () => run.write(causes));
+  } catch (error) {
+    // The next run goes on with the same work.
+    term.caused(key, causes);
+    throw error;
+  }
+}
+
+async function sync(
+  term: SyncTerm,
+  key: string,
+  context: ReconcileContext,
+  pace: () => void,
+): Promise<ReconcileResult | undefined> {
+  const { client, services } = term;
   const { member: target, members, clock, namespace } = term.options;
   const ref = refOfKey(key, namespace);
   if (ref === undefined || (ref.scope === 'namespaced' && ref.namespace === namespace)) {
@@ -68,7 +87,7 @@ export async function syncService(
   let failure: unknown;
   if (hasNamespace && problem === undefined) {
     try {
-      copy = await applyService(term, copies, wanted, live, context);
+      copy = await applyService({ client, services, pace }, copies, wanted, live, context);
     } catch (error) {
       if (hasCode(error, 'HANSA_CONFLICT') || context.signal.aborted) throw error;
       // Endpoints are followed even if the copy cannot be changed.
@@ -86,7 +105,7 @@ export async function syncService(
   }
   addSlices(term, key, copyKey, state);
   if (failure !== undefined) throw failure;
-  const conditionMs = await syncConditions(term, plan, problem, context);
+  const conditionMs = await syncConditions(term, plan, problem, context, pace);
   return soonest([
     conditionMs,
     nextMs && Math.max(0, nextMs - monotonicMs),

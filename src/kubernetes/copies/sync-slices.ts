@@ -16,6 +16,7 @@ import { isSource, parseSourceID, sourceOfSlice } from '../services/slice-source
 import { removeSlice, writeSlice } from './apply-slice.ts';
 import { hasHostNames, isReachedByPods, outsideAddresses } from './collect-inputs.ts';
 import { refreshMs } from './host-names.ts';
+import type { PacedRun } from './origin-pacer.ts';
 import { keyOf, type SlicePlace } from './live-slices.ts';
 import { slicesKey } from './sync-keys.ts';
 import type { FederatedState, SyncTerm } from './sync-term.ts';
@@ -34,6 +35,7 @@ export async function syncSlices(
   federated: string,
   source: string,
   context: ReconcileContext,
+  run: PacedRun,
 ): Promise<ReconcileResult | undefined> {
   const state = term.states.get(federated);
   if (state === undefined) {
@@ -42,15 +44,25 @@ export async function syncSlices(
     return undefined;
   }
   if (state.isFrozen) return undefined;
+  const parsed = parseSourceID(source);
+  // Endpoints of a cluster that may no longer have any must not wait for its changes.
+  if (run.isParked && parsed !== undefined && state.plan.participants.has(parsed.member)) {
+    run.stay();
+    return undefined;
+  }
+  const origin = parsed?.clusterID ?? term.options.member.clusterID;
+  const writes = { client: term.client, slices: term.slices, pace: () => run.write([origin]) };
   const { round } = state.done;
   const { namespace, name } = state.plan.ref;
   const place = { copy: `${namespace}/${name}`, source };
   const { slices, hasNames } = wantedSlices(term, state, federated, place);
   const names = new Set(slices.map(keyOf));
   // New ones first: a moment with an endpoint in two slices is better than one without it.
-  for (const slice of slices) await writeSlice(term, slice, context);
+  for (const slice of slices) await writeSlice(writes, slice, context);
   for (const live of term.slices.slicesOf(place)) {
-    if (!names.has(keyOf(live))) await remove(term, federated, live, context);
+    if (names.has(keyOf(live))) continue;
+    run.deletes(origin);
+    await remove(term, federated, live, context);
   }
   if (term.states.get(federated) !== state) term.sink.add(slicesKey(federated, source));
   else if (slices.length > 0) state.done.add(source, round);

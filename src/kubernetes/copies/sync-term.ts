@@ -6,6 +6,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { SourceSink } from '../../core/reconcile/source.ts';
+import { parallelism } from '../controllers/member-controller.ts';
 import type { Service } from '../objects.ts';
 import type { MemberInput, Plan } from '../services/compile-plan.ts';
 import { isOwnSlice } from '../services/slice-source.ts';
@@ -13,6 +14,7 @@ import { HostNames } from './host-names.ts';
 import { keyOfCopy } from '../services/federated-name.ts';
 import { LiveSlices, type SlicePlace } from './live-slices.ts';
 import { type LeftOut, nothingLeftOut, type OriginUsage } from './origin-usage.ts';
+import { OriginPacer } from './origin-pacer.ts';
 import { RecentWrites } from './recent-writes.ts';
 import { slicesKey } from './sync-keys.ts';
 import type { SyncedMember, SyncedMembers } from './synced-member.ts';
@@ -94,6 +96,9 @@ export class SyncTerm {
   readonly usages = new Map<string, OriginUsage>();
   /** What was left out of each cluster at the last look, by cluster ID. */
   readonly leftOut = new Map<string, LeftOut>();
+  readonly pacer: OriginPacer;
+  /** The clusters whose changes added the key of a federated Service, until its run succeeds. */
+  readonly #causes = new Map<string, Set<string>>();
 
   constructor(options: SyncOptions, sink: Pick<SourceSink, 'add'>) {
     this.options = options;
@@ -106,6 +111,7 @@ export class SyncTerm {
       (copy) => sink.add(this.keyOfCopy(copy)),
     );
     this.slices = new LiveSlices(clock, member.slices, isOwnSlice, (place) => this.addSlice(place));
+    this.pacer = new OriginPacer({ clock, parallelism, add: (key) => sink.add(key) });
     this.names = new HostNames({
       clock,
       lookUp,
@@ -119,6 +125,26 @@ export class SyncTerm {
   stop(): void {
     this.services.stop();
     this.slices.stop();
+    this.pacer.stop();
+  }
+
+  /** Adds the key of a federated Service because of a change in a cluster. */
+  addFor(clusterID: string, key: string): void {
+    this.caused(key, [clusterID]);
+    this.sink.add(key);
+  }
+
+  caused(key: string, clusterIDs: readonly string[]): void {
+    const known = this.#causes.get(key) ?? new Set<string>();
+    for (const clusterID of clusterIDs) known.add(clusterID);
+    this.#causes.set(key, known);
+  }
+
+  /** Forgets them. The target itself, where no other cluster caused the run. */
+  takeCauses(key: string): readonly string[] {
+    const known = [...(this.#causes.get(key) ?? [this.options.member.clusterID])];
+    this.#causes.delete(key);
+    return known;
   }
 
   /** The key of the federated Service of a copy, which is NAMESPACE/NAME. */

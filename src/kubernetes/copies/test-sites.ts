@@ -81,6 +81,8 @@ export class TestView implements SyncedMember {
   settings: MemberSettings;
   state: MemberState;
   isRead = true;
+  /** Changes that arrive together. */
+  atOnce = 1;
   readonly services = new TestCache<Kinds['services']>(this, federatedKey);
   readonly slices = new TestCache<Kinds['slices']>(this, ({ metadata }) => {
     const name = metadata.labels?.[serviceNameLabel];
@@ -155,8 +157,7 @@ export class TestView implements SyncedMember {
     if (this.#isCut || this.#timer !== undefined || this.#waiting.length === 0) return;
     this.#timer = this.#clock.timer(this.#random.unit() * 8, () => {
       this.#timer = undefined;
-      const next = this.#waiting.shift();
-      if (next !== undefined) this.#apply(...next);
+      for (const next of this.#waiting.splice(0, this.atOnce)) this.#apply(...next);
       this.#schedule();
     });
   }
