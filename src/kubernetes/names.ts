@@ -52,6 +52,8 @@ export const epochAnnotation = 'clusters.hansa.dev/epoch';
 export const epochFloorAnnotation = 'clusters.hansa.dev/epoch-floor';
 /** On an object that the plane is about to delete: the term of the leader that deletes it. */
 export const deletingAnnotation = 'clusters.hansa.dev/deleting';
+/** The field manager of writes into a status, before the term: metadata, and so the epoch, cannot be written there. */
+export const termManager = 'hansa-term-';
 /** On the slices of a copy: the slice or the member Service that the endpoints come from. */
 export const sourceAnnotation = 'clusters.hansa.dev/source';
 /** On the Service of VirtualMachines: the key of the annotation that a site set because of a tag. */

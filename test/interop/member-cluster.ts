@@ -128,8 +128,9 @@ export class MemberCluster {
     method: KubeRequest['method'],
     path: string,
     body?: unknown,
+    query: Readonly<Record<string, string>> = {},
   ): Promise<Json> {
-    const { status, message, object } = await this.send(by, method, path, body);
+    const { status, message, object } = await this.send(by, method, path, body, query);
     assert.ok(status < 300, `${method} ${path}: ${status} ${message}`);
     return object;
   }
@@ -141,8 +142,9 @@ export class MemberCluster {
     path: string,
     body: unknown,
     why: RegExp,
+    query: Readonly<Record<string, string>> = {},
   ): Promise<void> {
-    const { status, message } = await this.send(by, method, path, body);
+    const { status, message } = await this.send(by, method, path, body, query);
     assert.equal(status, 422, `${method} ${path}: ${status} ${message}`);
     assert.match(message, why);
   }

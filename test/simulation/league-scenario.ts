@@ -135,10 +135,13 @@ class World {
   #found(id: string, index: number): WorldCluster {
     const { clock } = this.#simulation;
     const range = `10.${index + 1}`;
-    const kube = new MemoryKube({
+    const kube: MemoryKube = new MemoryKube({
       name: id,
       clock: new LocalClock(clock, { skewMs: this.#random.integer(-600_000, 600_000) }),
-      admit: fencingRules((user) => user.startsWith(siteUser)),
+      admit: fencingRules(
+        (user) => user.startsWith(siteUser),
+        () => kube,
+      ),
     });
     const act = (work: () => void): void => {
       this.#areOthersActing = true;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { KubeClient } from '../../core/kube/kube-client.ts';
+import type { KubeClient, KubeWriteOptions } from '../../core/kube/kube-client.ts';
 import { deletingAnnotation, epochAnnotation } from '../names.ts';
 import { epochOf, FencedWriter, type Written } from './fenced-writer.ts';
 import { termOf } from './test-term.ts';
@@ -50,6 +50,18 @@ describe('a fenced writer', () => {
       ['create', '/api/v1/namespaces/a/services', { x: 'y', [epochAnnotation]: '7' }],
       ['replace', path, 'u', '5', { [epochAnnotation]: '7' }],
     ]);
+  });
+
+  test('says its epoch as field manager where it writes a status', async () => {
+    const managers: unknown[] = [];
+    const client = {
+      replace: async (at: string, body: Written, { fieldManager }: KubeWriteOptions) => {
+        managers.push([at, fieldManager, body.metadata.annotations]);
+        return body;
+      },
+    } as unknown as KubeClient;
+    await new FencedWriter(client, termOf(7)).replaceStatus(path, object({ x: 'y' }));
+    assert.deepEqual(managers, [[`${path}/status`, 'hansa-term-7', { x: 'y' }]]);
   });
 
   test('marks what it deletes, and deletes the marked version only', async () => {

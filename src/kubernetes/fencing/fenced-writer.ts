@@ -5,7 +5,7 @@
 import { HansaError } from '../../core/errors/error.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import type { ReconcileContext } from '../../core/reconcile/controller.ts';
-import { deletingAnnotation, epochAnnotation } from '../names.ts';
+import { deletingAnnotation, epochAnnotation, termManager } from '../names.ts';
 import type { ObjectMeta } from '../objects.ts';
 
 export type WritingClient = Pick<KubeClient, 'create' | 'replace' | 'delete'>;
@@ -67,10 +67,13 @@ export class FencedWriter {
 
   /**
    * Only the status: the path of an object without /status. Its metadata, with the version that was read, stays
-   * as it is.
+   * as it is, so the field manager carries the epoch.
    */
   async replaceStatus<T extends Written>(path: string, object: T): Promise<T> {
-    return this.#client.replace<T>(`${path}/status`, object, this.#guard(path));
+    return this.#client.replace<T>(`${path}/status`, object, {
+      ...this.#guard(path),
+      fieldManager: `${termManager}${this.#epoch}`,
+    });
   }
 
   /** Marks it with the epoch first: admission refuses deletions of objects without a current mark. */

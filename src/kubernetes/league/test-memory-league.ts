@@ -52,7 +52,7 @@ export class MemoryCluster {
   constructor(id: string, clock: VirtualClock, resources: readonly Resource[]) {
     this.id = id;
     const isSite = (user: string): boolean => user.startsWith('site:');
-    const fence = fencingRules(isSite);
+    const fence = fencingRules(isSite, () => this.kube);
     this.kube = new MemoryKube({
       name: id,
       clock,

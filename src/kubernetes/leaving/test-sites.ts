@@ -36,7 +36,10 @@ export class TestMember {
     this.kube = new MemoryKube({
       name: id,
       clock,
-      admit: fencingRules((user) => user.startsWith(siteUser)),
+      admit: fencingRules(
+        (user) => user.startsWith(siteUser),
+        () => this.kube,
+      ),
       allows: ({ user }) => !(this.isForbidden && user.startsWith(siteUser)),
     });
     this.admin = new MemoryKubeClient({ cluster: this.kube });

@@ -18,6 +18,7 @@ import {
 import {
   annotationOf,
   epochIn,
+  epochOfManager,
   isPrincipal,
   listedUsers,
   type Policy,
@@ -63,6 +64,7 @@ export function fencingPolicies({ namespace, users }: FencingOptions): readonly 
     },
     copiedServices(site),
     serviceStatus(site),
+    terms(site, namespace),
     lease(site),
     marksOfOthers(site),
   ].flatMap(policyManifests);
@@ -172,6 +174,41 @@ const serviceStatus = (site: string): Policy => {
     ],
   };
 };
+
+/**
+ * A new leader has not written all copies, so an old epoch on a copy does not show that its leader still leads. The
+ * Lease does. The API server sees it a little late, so it is only a lower bound: that weakens the policy, and never
+ * refuses a write of the current leader. Without a Lease nobody leads, and the other policies remain.
+ */
+const terms = (site: string, namespace: string): Policy => ({
+  name: 'hansa-league-terms',
+  failurePolicy: 'Fail',
+  rules: [
+    { ...services, resources: ['services'], operations: ['CREATE', 'UPDATE', 'DELETE'] },
+    { ...services, resources: ['services/status'], operations: ['UPDATE'] },
+    { ...slices, operations: ['CREATE', 'UPDATE', 'DELETE'] },
+  ],
+  conditions: { site },
+  params: { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', namespace, name: leaseName },
+  variables: {
+    leased: epochIn('params', epochAnnotation),
+    isStatus: 'request.?subResource.orValue("") == "status"',
+    epoch: [
+      `variables.isStatus ? (${epochOfManager})`,
+      `(request.operation == "DELETE" ? (${epochs.oldEpoch}) : (${epochs.epoch}))`,
+    ].join(' : '),
+  },
+  validations: [
+    {
+      // The policy of copies says more about a copy without an epoch, and refuses it.
+      expression:
+        'variables.epoch >= variables.leased || (variables.epoch == 0 && !variables.isStatus)',
+      message: 'another leader has taken over: the Lease has a newer epoch',
+      messageExpression:
+        "'another leader has taken over: the Lease has epoch ' + string(variables.leased) + ', and this write has epoch ' + string(variables.epoch)",
+    },
+  ],
+});
 
 const lease = (site: string): Policy => ({
   name: 'hansa-league-lease',

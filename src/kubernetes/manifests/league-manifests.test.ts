@@ -39,6 +39,7 @@ suite('the objects of a member', () => {
         'hansa-league-copies',
         'hansa-league-services',
         'hansa-league-service-status',
+        'hansa-league-terms',
         'hansa-league-lease',
         'hansa-league-epochs',
         'hansa-league-claims',

@@ -9,6 +9,9 @@ import {
   sitePath,
   userPrefix,
 } from '../../core/kube/manifests/manifest.ts';
+import { termManager } from '../names.ts';
+
+const epochPattern = '^[1-9][0-9]{0,14}$';
 
 const apiVersion = 'admissionregistration.k8s.io/v1';
 
@@ -37,8 +40,13 @@ export interface Policy {
   readonly conditions: Readonly<Record<string, string>>;
   readonly variables?: Readonly<Record<string, string>>;
   readonly validations: readonly Validation[];
-  /** The cluster-scoped object `params`. Without it, the policy allows all. */
-  readonly params?: { readonly apiVersion: string; readonly kind: string; readonly name: string };
+  /** The object `params`, cluster-scoped unless it has a namespace. Without it, the policy allows all. */
+  readonly params?: {
+    readonly apiVersion: string;
+    readonly kind: string;
+    readonly namespace?: string;
+    readonly name: string;
+  };
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
@@ -83,13 +91,17 @@ export function policyManifests(policy: Policy): readonly Manifest[] {
       spec: {
         policyName: name,
         validationActions: ['Deny'],
-        ...(params === undefined
-          ? {}
-          : { paramRef: { name: params.name, parameterNotFoundAction: 'Allow' } }),
+        ...(params === undefined ? {} : { paramRef: paramRefOf(params) }),
       },
     },
   ];
 }
+
+const paramRefOf = ({ namespace, name }: NonNullable<Policy['params']>): object => ({
+  name,
+  ...(namespace === undefined ? {} : { namespace }),
+  parameterNotFoundAction: 'Allow',
+});
 
 const named = (expressions: Readonly<Record<string, string>>): readonly object[] =>
   Object.entries(expressions).map(([name, expression]) => ({ name, expression }));
@@ -97,13 +109,22 @@ const named = (expressions: Readonly<Record<string, string>>): readonly object[]
 /** A string literal. CEL has all escapes of JSON, apart from `\/`, which JSON.stringify does not write. */
 export const text = (value: string): string => JSON.stringify(value);
 
+/** What expressions read annotations of. */
+type Subject = 'object' | 'oldObject' | 'params';
+
 /** The optional value of an annotation. `object` must not be null. */
-export const annotationOf = (object: 'object' | 'oldObject', key: string): string =>
+export const annotationOf = (object: Subject, key: string): string =>
   `${object}.metadata.?annotations[?${text(key)}]`;
 
 /** The epoch in an annotation; 0 where there is none, or another text. As `epochOf` reads it. */
-export const epochIn = (object: 'object' | 'oldObject', key: string): string =>
-  `${object} == null || !${annotationOf(object, key)}.orValue("").matches("^[1-9][0-9]{0,14}$") ? 0 : int(${annotationOf(object, key)}.orValue("0"))`;
+export const epochIn = (object: Subject, key: string): string =>
+  `${object} == null || !${annotationOf(object, key)}.orValue("").matches(${text(epochPattern)}) ? 0 : int(${annotationOf(object, key)}.orValue("0"))`;
+
+/** The epoch in the field manager of a request; 0 where there is none. As `FencedWriter.replaceStatus` writes it. */
+export const epochOfManager = ((manager: string): string =>
+  `${manager}.matches(${text(`^${termManager}${epochPattern.slice(1)}`)}) ? int(${manager}.substring(${termManager.length})) : 0`)(
+  'request.options.?fieldManager.orValue("")',
+);
 
 /**
  * The user names that are sites by their form: ServiceAccounts of the system namespace, those that `hansa cluster

@@ -34,8 +34,13 @@ const copy = (metadata: object = {}, spec: object = {}): Written =>
   }) as Written;
 
 function setUp() {
-  const cluster = new MemoryKube({ admit: fencingRules((user) => user.startsWith('site')) });
-  cluster.put('namespaces', '', 'app', { metadata: {} });
+  const cluster: MemoryKube = new MemoryKube({
+    admit: fencingRules(
+      (user) => user.startsWith('site'),
+      () => cluster,
+    ),
+  });
+  for (const name of ['app', 'hansa-system']) cluster.put('namespaces', '', name, { metadata: {} });
   const clientOf = (user: string) => new MemoryKubeClient({ cluster, user });
   return { cluster, site: clientOf('site'), user: clientOf('user') };
 }
@@ -69,6 +74,24 @@ suite('the fencing rules', () => {
     const staleMark = { ...made, metadata: { ...made.metadata, annotations: marked } };
     assert.ok(await isRefused(site.replace(`${services}/shop`, staleMark)));
     assert.ok(await isRefused(site.delete(`${services}/shop`)));
+  });
+
+  test('refuse a leader whose Lease another one took, also where that one wrote nothing', async () => {
+    const { cluster, site, user } = setUp();
+    const old = new FencedWriter(site, termOf(3));
+    const made = await old.create(services, copy());
+    const marked = await old.replace(`${services}/shop`, made, made);
+    const ofUser = await user.create<Written>(services, copy({ name: 'a', annotations: {} }));
+    cluster.put('leases', 'hansa-system', leaseName, {
+      metadata: { annotations: { [epochAnnotation]: '4' } },
+    });
+    assert.ok(await isRefused(old.replace(`${services}/shop`, copy(), marked)));
+    assert.ok(await isRefused(old.remove(`${services}/shop`, marked)));
+    assert.ok(await isRefused(old.create(services, copy({ name: 'other' }))));
+    assert.ok(await isRefused(old.replaceStatus(`${services}/a`, ofUser)));
+    const next = new FencedWriter(site, termOf(4));
+    assert.ok(!(await isRefused(next.replaceStatus(`${services}/a`, ofUser))));
+    assert.ok(!(await isRefused(next.remove(`${services}/shop`, marked))));
   });
 
   test('let a leader write what belongs to machines, with its own marks', async () => {

@@ -5,6 +5,7 @@ import { jsonEquals } from '../../../src/api/schema/json.ts';
 import { epochIn } from '../../../src/core/kube/lease/kube-lease.ts';
 import {
   copyAnnotation,
+  defaultNamespace,
   deletingAnnotation,
   epochAnnotation,
   epochFloorAnnotation,
@@ -13,15 +14,21 @@ import {
   manager,
   ownConditions,
   originKey,
+  termManager,
   vmAnnotation,
   vmManager,
 } from '../../../src/kubernetes/names.ts';
+import type { MemoryKube } from './memory-kube.ts';
 import type { AdmissionRequest } from './object-writer.ts';
 import { type Fields, fieldsOf, type SentObject } from './stored-object.ts';
 
-/** Returns why the request is refused, or undefined. */
+/**
+ * Returns why the request is refused, or undefined. `cluster` is asked for the Lease, which is the parameter of a
+ * policy. A real API server sees it a little late.
+ */
 export function fencingRules(
   isSite: (user: string) => boolean,
+  cluster: () => Pick<MemoryKube, 'objects'>,
 ): (request: AdmissionRequest) => string | undefined {
   return (request) => {
     const { plural } = request.resource;
@@ -30,8 +37,16 @@ export function fencingRules(
     if (!isLease && !isCopied) return undefined;
     if (!isSite(request.user)) return refusedMarks(request);
     if (isLease) return refusedLease(request);
-    return request.isStatus ? refusedStatus(request) : refusedCopy(request);
+    return (
+      refusedTerm(request, leaderIn(cluster())) ??
+      (request.isStatus ? refusedStatus(request) : refusedCopy(request))
+    );
   };
+}
+
+function leaderIn(cluster: Pick<MemoryKube, 'objects'>): SentObject | undefined {
+  const leases = cluster.objects<SentObject>('leases', defaultNamespace);
+  return leases.find(({ metadata }) => metadata.name === leaseName);
 }
 
 function nameOf({ object, old }: AdmissionRequest): unknown {
@@ -43,6 +58,22 @@ const annotationsOf = (object: SentObject | undefined): Readonly<Record<string, 
 
 const epochOf = (object: SentObject | undefined, key = epochAnnotation): number =>
   epochIn(annotationsOf(object), key);
+
+/** The epoch of a write into a status is in its field manager. */
+function refusedTerm(
+  { operation, isStatus, fieldManager, object, old }: AdmissionRequest,
+  leader: SentObject | undefined,
+): string | undefined {
+  const leased = epochOf(leader);
+  const isTerm = fieldManager.startsWith(termManager);
+  const managed = isTerm ? { epoch: fieldManager.slice(termManager.length) } : {};
+  const epoch = isStatus
+    ? epochIn(managed, 'epoch')
+    : epochOf(operation === 'DELETE' ? old : object);
+  return epoch >= leased || (epoch === 0 && !isStatus)
+    ? undefined
+    : `another leader has taken over: the Lease has epoch ${leased}, and this write has epoch ${epoch}`;
+}
 
 function refusedCopy({ operation, resource, object, old }: AdmissionRequest): string | undefined {
   const epoch = epochOf(object);

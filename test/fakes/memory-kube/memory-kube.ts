@@ -222,7 +222,8 @@ export class MemoryKube {
     }
     const dies = this.diesAtWrite;
     if (dies === 'before') this.#die();
-    const write = { target, user, body: call.body, contentType: call.contentType };
+    const { body, contentType, query } = call;
+    const write = { target, user, body, contentType, fieldManager: query['fieldManager'] ?? '' };
     const response = this.#writer.write(method, write);
     if (dies === 'after') this.#die();
     return response;

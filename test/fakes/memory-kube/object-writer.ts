@@ -36,6 +36,8 @@ export interface AdmissionRequest {
   readonly resource: Resource;
   readonly isStatus: boolean;
   readonly user: string;
+  /** Empty for a deletion. */
+  readonly fieldManager: string;
   /** Undefined for a deletion. */
   readonly object: SentObject | undefined;
   /** Undefined for a creation. */
@@ -52,6 +54,7 @@ export interface Write {
   readonly user: string;
   readonly body: unknown;
   readonly contentType: string;
+  readonly fieldManager: string;
 }
 
 const optimisticLock =
@@ -146,7 +149,7 @@ export class ObjectWriter {
     };
   }
 
-  #create({ target, user }: Write, sent: SentObject): KubeResponse {
+  #create({ target, user, fieldManager }: Write, sent: SentObject): KubeResponse {
     const { resource, namespace } = target;
     if (resource.isNamespaced && namespace === '') {
       throw new KubeFailure(405, 'MethodNotAllowed', 'the server does not allow this method');
@@ -163,6 +166,7 @@ export class ObjectWriter {
       resource,
       isStatus: false,
       user,
+      fieldManager,
       object: prepared,
       old: undefined,
     });
@@ -191,7 +195,7 @@ export class ObjectWriter {
   }
 
   #update(write: Write, name: string, sent: SentObject): KubeResponse {
-    const { target, user } = write;
+    const { target, user, fieldManager } = write;
     const { resource, isStatus } = target;
     if (sent.metadata['name'] !== name) {
       throw badRequest(
@@ -221,7 +225,7 @@ export class ObjectWriter {
             metadata: { ...changed.metadata, generation: (old.metadata.generation ?? 0) + 1 },
           }
         : changed;
-    this.#admit({ operation: 'UPDATE', resource, isStatus, user, object, old });
+    this.#admit({ operation: 'UPDATE', resource, isStatus, user, fieldManager, object, old });
     const isGone =
       old.metadata.deletionTimestamp !== undefined &&
       ((object.metadata['finalizers'] ?? []) as readonly string[]).length === 0 &&
@@ -262,7 +266,8 @@ export class ObjectWriter {
       const why = `${what} in precondition: ${textOf(wanted)}, ${what} in object meta: ${found}`;
       throw conflict(qualifiedName(resource), name, `Precondition failed: ${why}`);
     }
-    this.#admit({ operation: 'DELETE', resource, isStatus: false, user, object: undefined, old });
+    const whole = { isStatus: false, fieldManager: '', object: undefined };
+    this.#admit({ operation: 'DELETE', resource, user, old, ...whole });
     const isNamespace = resource.plural === 'namespaces';
     if (!isNamespace && (old.metadata.finalizers ?? []).length === 0) {
       const deleted = this.#erase(resource, old);
