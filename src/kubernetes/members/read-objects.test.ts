@@ -96,6 +96,16 @@ describe('a cached Service', () => {
     assert.deepEqual(read.spec.ports, [{ port: 80 }]);
   });
 
+  test('keeps names for ExternalDNS only where it is a copy', () => {
+    const names = { 'dns.example/hostname': 'web.example', 'dns.example/target': '192.0.2.1' };
+    const user = service({ metadata: { ...metadata, annotations: names } });
+    assert.equal(user.metadata.annotations, undefined);
+    const own = { ...names, [copyAnnotation]: 'web', [epochAnnotation]: '3' };
+    const long = { 'other.example/hostname': 'a'.repeat(5000), 'dns.example/ttl': '60' };
+    const copy = service({ metadata: { ...metadata, annotations: { ...own, ...long } } });
+    assert.deepEqual(copy.metadata.annotations, own);
+  });
+
   test('loses ports and addresses that are none', () => {
     const read = service({
       spec: {
