@@ -6,7 +6,14 @@ import { CacheBudget, type CacheLimits } from '../../core/kube/reflector/cache-b
 import { failureOf } from '../../core/kube/reflector/reflector-failure.ts';
 import type { Reflector } from '../../core/kube/reflector/reflector.ts';
 import { leaseName } from '../names.ts';
-import { type Finding, identityOf, identityProblem, idMissing } from './identity.ts';
+import {
+  type Finding,
+  identityOf,
+  identityProblem,
+  idMissing,
+  type Rival,
+  rivalProblem,
+} from './identity.ts';
 import { badCertificate, type Followed, judgeMember } from './judge-member.ts';
 import {
   addedCollections,
@@ -25,6 +32,8 @@ export interface ConnectedMemberOptions
   readonly namespace: string;
   /** How long something may fail before the member counts as unreachable. */
   readonly unreachableAfterMs: number;
+  /** The members with the same server. */
+  readonly rivals?: (() => readonly Rival[]) | undefined;
   /** Default `memberLimits`. */
   readonly limits?: CacheLimits | undefined;
   /** Called while the certificate of the API server does not fit its CA. */
@@ -122,8 +131,8 @@ export class ConnectedMember implements Member {
   }
 
   /** Instead of `start`, where it cannot be connected at all. */
-  giveUp(state: 'Refused' | 'Unreachable', why: Finding): void {
-    this.#enter(state, why, this.#now());
+  giveUp(why: Finding): void {
+    this.#enter('Unreachable', why, this.#now());
   }
 
   /** Ends its reflectors and connections. */
@@ -146,6 +155,16 @@ export class ConnectedMember implements Member {
 
   get leader(): MemberLeader | undefined {
     return this.#leader;
+  }
+
+  /** Whether the cluster is known to be this member. */
+  get fits(): boolean {
+    return this.#identity.claims.isSynced && this.#ownProblem() === undefined;
+  }
+
+  /** What `rivals` says may have changed. */
+  reconsider(): void {
+    this.#evaluate();
   }
 
   get isRead(): boolean {
@@ -192,7 +211,11 @@ export class ConnectedMember implements Member {
 
   #evaluate(): void {
     if (this.#isStopped) return;
-    const problem = this.#identityProblem();
+    const problem = rivalProblem(
+      this.clusterID,
+      this.#ownProblem(),
+      this.#options.rivals?.() ?? [],
+    );
     // Its CRDs may have been deleted, and all claims with them. That is no other cluster.
     const isLost = problem?.reason === idMissing && this.#isRead;
     if (problem !== undefined && !isLost) {
@@ -217,7 +240,7 @@ export class ConnectedMember implements Member {
   }
 
   /** Undefined while it is not known. */
-  #identityProblem(): Finding | undefined {
+  #ownProblem(): Finding | undefined {
     const { claims, federation } = this.#identity;
     if (!claims.isSynced) return undefined;
     const { clusterSet } = this.#options;

@@ -47,6 +47,7 @@ export interface Finding {
 }
 
 export const idMissing = 'ClusterIDMissing';
+const idMismatch = 'ClusterIDMismatch';
 
 export interface ExpectedIdentity {
   readonly clusterID: string;
@@ -74,7 +75,7 @@ export function identityProblem(
   }
   if (id !== clusterID) {
     return {
-      reason: 'ClusterIDMismatch',
+      reason: idMismatch,
       message: `The cluster says that its ID is ${quoted(id)}. Correct the server of ${clusterID} in Federation, or the claim ${claimKeys.id} in the cluster.`,
     };
   }
@@ -85,6 +86,33 @@ export function identityProblem(
   return {
     reason: 'ClusterSetMismatch',
     message: `The cluster belongs to the cluster set ${quoted(wrong)}, and Federation here is for ${quoted(clusterSet)}. Remove it from Federation here, or correct its claim ${claimKeys.clusterSet} and its Federation.`,
+  };
+}
+
+/**
+ * The members that share a server with one, in the order of Federation, and whether each is the cluster there, as
+ * far as is known.
+ */
+export interface Rival {
+  readonly clusterID: string;
+  readonly fits: boolean;
+}
+
+/**
+ * Of several members with one server, the ID of the cluster decides which entry is right, so that a wrong entry
+ * takes no other member down. A cluster that has the ID of each who asks is the first one in the list.
+ */
+export function rivalProblem(
+  clusterID: string,
+  problem: Finding | undefined,
+  rivals: readonly Rival[],
+): Finding | undefined {
+  if (problem !== undefined && problem.reason !== idMismatch) return problem;
+  const winner = rivals.find((each) => each.fits);
+  if (winner === undefined || winner.clusterID === clusterID) return problem;
+  return {
+    reason: 'DuplicateServer',
+    message: `${winner.clusterID} has the same server in Federation, and the cluster there is ${winner.clusterID}. Correct the server of ${clusterID}.`,
   };
 }
 

@@ -168,22 +168,6 @@ describe('a member is refused', () => {
     assert.deepEqual([...(league.members.get('app1')?.services.objects() ?? [])], []);
     assert.equal(league.members.get('app1')?.isRead, false);
   });
-
-  test('if another one has the same server in any spelling: both are, and neither is asked', async () => {
-    const league = testLeague(['app1', 'app2']);
-    league.list(
-      { clusterID: 'app1', server: 'https://APP1.example:443/' },
-      { clusterID: 'twin', server: 'https://app1.example' },
-      'app2',
-    );
-    league.members.start();
-    await league.clock.advance(0);
-    assert.deepEqual(
-      ['app1', 'twin', 'app2'].map((id) => league.stateOf(id)),
-      ['Refused DuplicateServer', 'Refused DuplicateServer', 'Ready'],
-    );
-    assert.deepEqual(of(league, 'app1').requests, []);
-  });
 });
 
 describe('a member is unreachable', () => {

@@ -8,7 +8,7 @@ import type { Log } from '../../core/log/log.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
 import type { MemberConnection, MemberConnector } from './connect-member.ts';
 import { ConnectedMember } from './connected-member.ts';
-import { type ClusterIdentity, type Finding, identityOf } from './identity.ts';
+import { type ClusterIdentity, type Finding, identityOf, type Rival } from './identity.ts';
 import { identityCollections, memberLimits } from './member-collections.ts';
 import type { Members, MemberSettings } from './member.ts';
 import {
@@ -59,6 +59,7 @@ export class MemberSet implements Members {
   readonly #listeners = new Set<(clusterID: string) => void>();
   readonly #homeListeners = new Set<() => void>();
   readonly #releases: (() => void)[] = [];
+  #shared: ReturnType<typeof sharedServers> = new Map();
   #isStopped = false;
 
   constructor(options: MemberSetOptions) {
@@ -136,28 +137,25 @@ export class MemberSet implements Members {
       identity?.isSupervisor === true && federation !== undefined
         ? listedMembers(federation)
         : nobody;
-    const refused = sharedServers(members);
+    const old = this.#shared;
+    this.#shared = sharedServers(members);
     const listed = new Set(members.map(({ clusterID }) => clusterID));
     for (const clusterID of this.#known.keys()) {
       if (!listed.has(clusterID)) this.#remove(clusterID);
     }
     const [homeID] = identity?.ids.length === 1 ? identity.ids : [];
     for (const settings of members) {
-      const problem = refused.get(settings.clusterID);
-      const found =
-        problem ?? this.#options.connector.find(settings, settings.clusterID === homeID);
-      this.#update(settings, clusterSet, found, problem !== undefined);
+      const isHome = settings.clusterID === homeID;
+      this.#update(settings, clusterSet, this.#options.connector.find(settings, isHome));
+    }
+    for (const clusterID of new Set([...old.keys(), ...this.#shared.keys()])) {
+      this.#known.get(clusterID)?.member.reconsider();
     }
   }
 
-  #update(
-    settings: MemberSettings,
-    clusterSet: string,
-    found: MemberConnection | Finding,
-    isRefused: boolean,
-  ): void {
+  #update(settings: MemberSettings, clusterSet: string, found: MemberConnection | Finding): void {
     const { clusterID } = settings;
-    const key = JSON.stringify([clusterSet, 'key' in found ? found.key : found, isRefused]);
+    const key = JSON.stringify([clusterSet, 'key' in found ? found.key : found]);
     const known = this.#known.get(clusterID);
     if (known?.key === key) {
       if (!jsonEquals(known.member.settings, settings)) known.member.change(settings);
@@ -171,7 +169,7 @@ export class MemberSet implements Members {
       member.start();
     } else {
       this.#log.warn('cannot connect a member', { cluster: clusterID, why: found.message });
-      member.giveUp(isRefused ? 'Refused' : 'Unreachable', found);
+      member.giveUp(found);
     }
     this.#changed(clusterID);
   }
@@ -188,9 +186,17 @@ export class MemberSet implements Members {
       settings,
       clusterSet,
       client,
+      rivals: () => this.#rivalsOf(clusterID),
       doubt: 'key' in found ? found.doubt : undefined,
       changed: () => this.#changed(clusterID),
     });
+  }
+
+  #rivalsOf(clusterID: string): readonly Rival[] {
+    return (this.#shared.get(clusterID) ?? []).map((id) => ({
+      clusterID: id,
+      fits: this.#known.get(id)?.member.fits === true,
+    }));
   }
 
   #remove(clusterID: string): void {
@@ -210,6 +216,9 @@ export class MemberSet implements Members {
       } catch (error) {
         this.#log.error('a listener of members failed', { cluster: clusterID, error });
       }
+    }
+    for (const id of this.#shared.get(clusterID) ?? []) {
+      if (id !== clusterID) this.#known.get(id)?.member.reconsider();
     }
   }
 }

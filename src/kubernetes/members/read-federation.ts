@@ -5,7 +5,6 @@ import { isRecord } from '../../core/json/is-record.ts';
 import type { KubeObject } from '../../core/kube/kube-client.ts';
 import { defaultLimits, type OriginLimits } from '../services/choose-claims.ts';
 import { compact, flagIn, itemsIn, oneOf, recordIn, textIn } from './field-values.ts';
-import type { Finding } from './identity.ts';
 import type { MemberSettings } from './member.ts';
 
 export type ReflectedFederation = Federation & KubeObject;
@@ -73,8 +72,10 @@ function limitsIn(value: unknown): MemberSettings['limits'] {
   return { services: countIn('services'), endpoints: countIn('endpoints') };
 }
 
-/** Members that cannot be told apart by their server. Neither is used, because one of the entries is wrong. */
-export function sharedServers(members: readonly MemberSettings[]): ReadonlyMap<string, Finding> {
+/** By the ID of each member that shares its server with others: all of them, in the order of the list. */
+export function sharedServers(
+  members: readonly MemberSettings[],
+): ReadonlyMap<string, readonly string[]> {
   const byServer = new Map<string, string[]>();
   for (const { clusterID, server } of members) {
     const address = server === undefined ? undefined : serverAddress(server);
@@ -83,17 +84,11 @@ export function sharedServers(members: readonly MemberSettings[]): ReadonlyMap<s
     if (known === undefined) byServer.set(address, [clusterID]);
     else known.push(clusterID);
   }
-  const found = new Map<string, Finding>();
-  for (const [address, ids] of byServer) {
-    for (const clusterID of ids.length > 1 ? ids : []) {
-      const other = ids.find((id) => id !== clusterID) as string;
-      found.set(clusterID, {
-        reason: 'DuplicateServer',
-        message: `${other} has the same server in Federation, ${address}. Correct the server of one of them.`,
-      });
-    }
-  }
-  return found;
+  return new Map(
+    [...byServer.values()].flatMap((ids) =>
+      ids.length > 1 ? ids.map((clusterID) => [clusterID, ids] as const) : [],
+    ),
+  );
 }
 
 /** Two spellings of one URL are the same. Undefined for what is no https URL. */
