@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { parseStatusDocument } from './sidecar-contract.ts';
+
+const one = {
+  trustDomain: 'b.example',
+  bundleEndpointURL: 'https://b.example/',
+  profile: 'https_spiffe',
+  lastRefresh: '2026-01-01T00:00:00Z',
+  bundleSequence: 7,
+  hasBundle: true,
+  kept: false,
+};
+const document = { observedAt: '2026-01-01T00:00:01.5Z', relationships: [one] };
+const parse = (value: unknown) => parseStatusDocument(JSON.stringify(value));
+
+test('the status of a sidecar is read as it was written', () => {
+  const whole = { ...document, spireVersion: '1.12.4', problem: 'no socket' };
+  assert.deepEqual(parse(whole), whole);
+});
+
+for (const [what, text] of [
+  ['no text', undefined],
+  ['no JSON', '{'],
+  ['a list', '[]'],
+  ['no time', JSON.stringify({ ...document, observedAt: 'now' })],
+  ['no relationships', JSON.stringify({ observedAt: document.observedAt })],
+  ['more than the limit', `"${'x'.repeat(2 * 1024 * 1024)}"`],
+] as const) {
+  test(`${what} is no status`, () => {
+    assert.equal(parseStatusDocument(text), undefined);
+  });
+}
+
+test('entries and fields of the wrong form are left out', () => {
+  const { trustDomain, bundleEndpointURL, profile } = one;
+  const bare = { trustDomain, bundleEndpointURL, profile, hasBundle: false, kept: false };
+  const odd = { ...bare, hasBundle: 'yes', lastRefresh: 'soon', bundleSequence: 1.5, lastError: 3 };
+  const found = parse({
+    ...document,
+    relationships: [null, 'x', {}, { ...one, profile: 'x' }, odd],
+  });
+  assert.deepEqual(found?.relationships, [bare]);
+});
+
+test('long texts are cut', () => {
+  const found = parse({ ...document, problem: 'x'.repeat(10_000) });
+  assert.equal(found?.problem?.length, 2048);
+});
