@@ -17,6 +17,8 @@ const parse = (value: unknown) => parseStatusDocument(JSON.stringify(value));
 test('the status of a sidecar is read as it was written', () => {
   const whole = { ...document, spireVersion: '1.12.4', problem: 'no socket' };
   assert.deepEqual(parse(whole), whole);
+  const held = { ...document, relationships: [{ ...one, withheld: true, foreign: true }] };
+  assert.deepEqual(parse(held), held);
 });
 
 for (const [what, text] of [
@@ -35,7 +37,14 @@ for (const [what, text] of [
 test('entries and fields of the wrong form are left out', () => {
   const { trustDomain, bundleEndpointURL, profile } = one;
   const bare = { trustDomain, bundleEndpointURL, profile, hasBundle: false, kept: false };
-  const odd = { ...bare, hasBundle: 'yes', lastRefresh: 'soon', bundleSequence: 1.5, lastError: 3 };
+  const odd = {
+    ...bare,
+    withheld: 1,
+    hasBundle: 'yes',
+    lastRefresh: 'soon',
+    bundleSequence: 1.5,
+    lastError: 3,
+  };
   const found = parse({
     ...document,
     relationships: [null, 'x', {}, { ...one, profile: 'x' }, odd],

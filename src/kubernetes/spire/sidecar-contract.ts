@@ -24,6 +24,11 @@ export interface RelationshipsDocument {
   readonly staleAfterSeconds: number;
   /** Whether the sidecar takes a stale bundle from the server. */
   readonly withholdStaleBundles: boolean;
+  /**
+   * Whether the sidecar takes over relationships with these trust domains that others made at the server, for
+   * example by hand. Otherwise it leaves them alone and reports them as `foreign`.
+   */
+  readonly adoptExisting?: boolean;
   /** All that the server should have. Without federation: none. */
   readonly relationships: readonly Relationship[];
 }
@@ -41,6 +46,10 @@ export interface RelationshipStatus {
   readonly hasBundle: boolean;
   /** The relationship was removed. A copy of its bundle is kept. */
   readonly kept: boolean;
+  /** The bundle is stale, and no entry federates with the trust domain until it is refreshed. */
+  readonly withheld?: boolean;
+  /** Others made the relationship at the server. The sidecar does not change it. */
+  readonly foreign?: boolean;
 }
 
 export interface StatusDocument {
@@ -99,6 +108,8 @@ function statusOf(value: unknown): readonly RelationshipStatus[] {
       ...(Number.isSafeInteger(bundleSequence) && { bundleSequence: bundleSequence as number }),
       hasBundle: value['hasBundle'] === true,
       kept: value['kept'] === true,
+      ...(value['withheld'] === true && { withheld: true }),
+      ...(value['foreign'] === true && { foreign: true }),
     },
   ];
 }
