@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { Prefix } from './prefix.ts';
+import { addressRange, Prefix } from './prefix.ts';
 
 suite('a range of addresses', () => {
   test('holds the addresses that begin like it', () => {
@@ -67,4 +67,33 @@ suite('a range of addresses', () => {
       }),
     );
   });
+});
+
+suite('the range of a CIDR in a policy', () => {
+  test('has no bits beyond the length', () => {
+    const range = { bits: 32, first: 0xc000_0200n, last: 0xc000_02ffn };
+    assert.deepEqual(addressRange('192.0.2.0/24'), range);
+    assert.deepEqual(addressRange('192.0.2.77/24'), range);
+  });
+
+  test('is one address without a length', () => {
+    assert.deepEqual(addressRange('192.0.2.1'), addressRange('192.0.2.1/32'));
+    assert.deepEqual(addressRange('::ffff:192.0.2.1'), addressRange('192.0.2.1/32'));
+    assert.deepEqual(addressRange('2001:db8::1'), addressRange('2001:db8::1/128'));
+  });
+
+  for (const text of [
+    '',
+    '/',
+    '/8',
+    '192.0.2.0/',
+    '192.0.2.0/33',
+    '192.0.2.0/08',
+    '1.2.3/8',
+    '::/1/1',
+  ]) {
+    test(`is none for ${JSON.stringify(text)}`, () => {
+      assert.equal(addressRange(text), undefined);
+    });
+  }
 });

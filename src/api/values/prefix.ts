@@ -51,6 +51,29 @@ export class Prefix {
   }
 }
 
+/** All addresses from `first` to `last`, as numbers of the family with so many bits. */
+export interface AddressRange {
+  readonly bits: 32 | 128;
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+/**
+ * The range of an address or of a CIDR. Bits beyond the length are ignored, as Kubernetes and Antrea do in
+ * policies. Undefined for other texts.
+ */
+export function addressRange(text: string): AddressRange | undefined {
+  const [before = '', digits, ...rest] = text.split('/');
+  const read = readAddress(before);
+  if (read === undefined || rest.length > 0) return undefined;
+  const { bits, value } = digits === undefined ? unmapped(read) : read;
+  if (digits !== undefined && (!/^(?:0|[1-9]\d{0,2})$/.test(digits) || Number(digits) > bits)) {
+    return undefined;
+  }
+  const host = (1n << BigInt(bits - Number(digits ?? bits))) - 1n;
+  return { bits, first: value & ~host, last: value | host };
+}
+
 function readPrefix(text: string): { readonly address: Address; readonly length: number } | string {
   const slash = text.indexOf('/');
   if (slash === -1) return 'it has no length, as in 192.0.2.0/24';
