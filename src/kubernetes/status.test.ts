@@ -93,6 +93,16 @@ describe('hansa status and hansa doctor', () => {
     );
   });
 
+  test('name members that the site follows and cannot lead, once', () => {
+    const { leader: _, ...unled } = member('a', 'Ready', { reason: 'NoLeader', message: 'Why.' });
+    const found = info({ members: [unled] });
+    assert.deepEqual(statusOf(found).lines, ['member a: Why.']);
+    assert.deepEqual(
+      judgeLeague(found).map(({ level, text, remedy }) => [level, text, remedy]),
+      [['warning', 'this site cannot lead a', 'Why.']],
+    );
+  });
+
   test('remove control characters that a cluster sent', () => {
     const evil = info({ members: [member('a', 'Refused', { message: '\u001b[31mred\n' })] });
     const line = String(statusOf(evil).lines?.[0]);

@@ -6,6 +6,7 @@ import type { StatusPart } from '../core/plane/command-line.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
 import { type LeagueInfo, type MemberInfo, servedLeague } from './client/league-info.ts';
 import { markedClusters } from './client/marked-info.ts';
+import { noLeader } from './members/judge-member.ts';
 
 /** More would hide the other parts of the status. */
 const maxTold = 5;
@@ -91,11 +92,19 @@ export function statusOf(info: LeagueInfo | undefined): StatusPart {
           printable(`member ${clusterID}: ${state}. ${message}`),
         ),
       ...(more > 0 ? [`and ${more} more: kubectl get federation federation -o yaml`] : []),
+      ...unledMembers(members)
+        .slice(0, maxTold)
+        .map(({ clusterID, message }) => printable(`member ${clusterID}: ${message}`)),
       ...leaving
         .slice(0, maxTold)
         .map(({ clusterID, message }) => printable(`leaving ${clusterID}: ${message}`)),
     ],
   };
+}
+
+/** Those that this site follows and cannot lead. */
+export function unledMembers(members: readonly MemberInfo[]): readonly MemberInfo[] {
+  return members.filter(({ state, reason }) => state === 'Ready' && reason === noLeader);
 }
 
 /** Refused ones first: they need somebody who corrects something. */

@@ -3,7 +3,7 @@
 import { printable } from '../../core/command/columns.ts';
 import { type Finding, ok, problem, type SiteCheck, warning } from '../../core/plane/doctor.ts';
 import { type LeagueInfo, servedLeague } from '../client/league-info.ts';
-import { troubledMembers } from '../status.ts';
+import { troubledMembers, unledMembers } from '../status.ts';
 
 const check = 'members';
 /** More would hide the other findings. */
@@ -24,7 +24,11 @@ export function judgeLeague(info: LeagueInfo | undefined): readonly Finding[] {
       ? []
       : [problem(check, 'the home cluster cannot be followed', printable(info.problem))];
   const troubled = troubledMembers(members);
-  const unled = members.filter(({ state, leader }) => state === 'Ready' && leader === undefined);
+  const refused = unledMembers(members);
+  const unled = members.filter(
+    (member) =>
+      member.state === 'Ready' && member.leader === undefined && !refused.includes(member),
+  );
   const more = troubled.length - maxTold;
   const found = [
     ...home,
@@ -42,6 +46,11 @@ export function judgeLeague(info: LeagueInfo | undefined): readonly Finding[] {
           ),
         ]
       : []),
+    ...refused
+      .slice(0, maxTold)
+      .map(({ clusterID, message }) =>
+        warning(check, `this site cannot lead ${clusterID}`, printable(message)),
+      ),
     ...unled
       .slice(0, maxTold)
       .map(({ clusterID }) =>

@@ -175,6 +175,19 @@ describe('the leader of a member', () => {
     assert.equal(member.leader?.epoch, own(1));
   });
 
+  test('is missing where the site may read the Lease and not write it, and the member says so', async () => {
+    const { clock, cluster, campaign, member } = await setUp();
+    cluster.refusals.set(`POST ${paths.leases}`, 403);
+    const one = campaign('one');
+    await clock.advance(60_000);
+    assert.deepEqual([member.state.state, member.state.reason], ['Ready', 'NoLeader']);
+    assert.match(member.state.message, /lacks rights on leases .* hansa cluster join app1/);
+    cluster.refusals.clear();
+    await clock.advance(30_000);
+    assert.equal(one.terms.length, 1);
+    assert.equal(member.state.reason, 'Followed');
+  });
+
   test('is unknown while the member cannot be reached, and the member becomes unreachable', async () => {
     const { clock, cluster, campaign, stateOf } = await setUp();
     campaign('one');

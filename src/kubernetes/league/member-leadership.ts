@@ -19,7 +19,7 @@ import {
 
 /** The part of a member that its election uses. */
 export type LedMember = WrittenObjects &
-  Pick<ConnectedMember, 'clusterID' | 'client' | 'sawLease' | 'missedLease'>;
+  Pick<ConnectedMember, 'clusterID' | 'client' | 'sawLease' | 'missedLease' | 'triedLease'>;
 
 export interface MemberLeadershipOptions {
   readonly member: LedMember;
@@ -83,6 +83,7 @@ function electionOf(options: MemberLeadershipOptions, written: HighestWritten): 
     keys: epochKeys,
     nextEpoch: async (seen) => epochs.next(Math.max(seen, await readHighestEpoch(client))),
     observed: (name, record) => {
+      leases.isRead = true;
       const { epoch, mark } = record;
       member.sawLease({ holder: record.holder.slice(0, maxHolderLength), epoch }, mark);
       void observe(name, record);
@@ -90,6 +91,7 @@ function electionOf(options: MemberLeadershipOptions, written: HighestWritten): 
   });
   const leases = new HeardLeases(table, {
     failed: (error) => member.missedLease(error),
+    tried: (error) => member.triedLease(error),
     // The floor that `observe` sets ends this term.
     isOld: (epoch) => epoch < epochs.seen,
   });
@@ -102,6 +104,8 @@ const maxHolderLength = 512;
 interface LeaseEars {
   /** Requests come every few seconds, so they show an outage before watches do. */
   readonly failed: (error: unknown) => void;
+  /** The Lease was read. Whether it could be taken, where it is free: undefined if it could. */
+  readonly tried: (error: unknown) => void;
   /** Whether this site has seen a higher epoch: then the Lease went back, and nobody may lead with this one. */
   readonly isOld: (epoch: number) => boolean;
 }
@@ -109,6 +113,8 @@ interface LeaseEars {
 class HeardLeases implements LeaseTable {
   readonly #table: KubeLeaseTable;
   readonly #ears: LeaseEars;
+  /** Whether the current request has read the Lease. */
+  isRead = false;
 
   constructor(table: KubeLeaseTable, ears: LeaseEars) {
     this.#table = table;
@@ -141,11 +147,14 @@ class HeardLeases implements LeaseTable {
   }
 
   async #heard(request: Promise<LeaseState | undefined>): Promise<LeaseState | undefined> {
+    this.isRead = false;
     try {
       const state = await request;
+      this.#ears.tried(undefined);
       return state === undefined || this.#ears.isOld(state.epoch) ? undefined : state;
     } catch (error) {
-      this.#ears.failed(error);
+      if (this.isRead) this.#ears.tried(error);
+      else this.#ears.failed(error);
       throw error;
     }
   }

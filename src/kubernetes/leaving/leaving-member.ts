@@ -194,6 +194,11 @@ export class LeavingMember {
         failure = error;
         end.abort();
       },
+      triedLease: (error) => {
+        if (error === undefined) return;
+        failure = error;
+        end.abort();
+      },
     });
     await leadership.campaign(leaseName, stopping, async (term) => {
       try {

@@ -5,7 +5,6 @@ import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { CacheBudget, type CacheLimits } from '../../core/kube/reflector/cache-budget.ts';
 import { failureOf } from '../../core/kube/reflector/reflector-failure.ts';
 import type { Reflector } from '../../core/kube/reflector/reflector.ts';
-import { leaseName } from '../names.ts';
 import {
   type Finding,
   identityOf,
@@ -14,7 +13,13 @@ import {
   type Rival,
   rivalProblem,
 } from './identity.ts';
-import { badCertificate, type Followed, judgeMember } from './judge-member.ts';
+import {
+  badCertificate,
+  type Followed,
+  judgeMember,
+  leases,
+  noLeaderFinding,
+} from './judge-member.ts';
 import {
   addedCollections,
   type CollectionOptions,
@@ -76,6 +81,8 @@ export class ConnectedMember implements Member {
   #lease: { readonly mark: string; readonly seenMs: number } | undefined;
   /** Of the Lease. */
   #leaseFailure: Followed['failure'];
+  /** Why this site cannot lead it, although it can read its Lease. */
+  #unled: Finding | undefined;
   /** When the first of the failures came that last until now. */
   #failing: Moment | undefined;
   /** Monotonic: when the Lease was answered again. */
@@ -209,6 +216,13 @@ export class ConnectedMember implements Member {
     this.#evaluate();
   }
 
+  /** This site could read the Lease, and could not take it. Undefined: it could, or another site has it. */
+  triedLease(error: unknown): void {
+    this.#unled =
+      error === undefined ? undefined : noLeaderFinding(this.clusterID, failureOf(error));
+    this.#evaluate();
+  }
+
   #evaluate(): void {
     if (this.#isStopped) return;
     const problem = rivalProblem(
@@ -279,7 +293,7 @@ export class ConnectedMember implements Member {
       if (!isWell) return;
       this.#isRead = true;
       const message = 'This site reads the objects of the cluster and follows their changes.';
-      this.#enter('Ready', { reason: 'Followed', message }, this.#now());
+      this.#enter('Ready', this.#unled ?? { reason: 'Followed', message }, this.#now());
       return;
     }
     if (failing.reason === badCertificate) this.#options.doubt?.();
@@ -309,14 +323,7 @@ export class ConnectedMember implements Member {
       ),
       ...(this.#leaseFailure === undefined
         ? []
-        : [
-            {
-              what: `leases (${leaseName})`,
-              isSynced: true,
-              failure: this.#leaseFailure,
-              mayBeMissing: false,
-            },
-          ]),
+        : [{ what: leases, isSynced: true, failure: this.#leaseFailure, mayBeMissing: false }]),
     ];
   }
 

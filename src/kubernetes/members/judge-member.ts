@@ -1,6 +1,7 @@
 // Decides from the state of its reflectors whether a member can be used. Pure.
 
-import type { FailureReason } from '../../core/kube/reflector/reflector-failure.ts';
+import type { Failure, FailureReason } from '../../core/kube/reflector/reflector-failure.ts';
+import { leaseName } from '../names.ts';
 import type { Finding } from './identity.ts';
 
 /** One thing that must work: a collection that is followed, or the Lease. */
@@ -23,6 +24,12 @@ export interface Judgement {
 /** The certificate of the API server does not fit the CA. */
 export const badCertificate = 'BadCertificate';
 
+/** The site follows the member, and cannot lead it. */
+export const noLeader = 'NoLeader';
+
+/** For messages, as `Followed.what`. */
+export const leases = `leases (${leaseName})`;
+
 /** Those that explain others come first. */
 const severity: readonly FailureReason[] = [
   'certificate',
@@ -40,6 +47,18 @@ export function judgeMember(clusterID: string, followed: readonly Followed[]): J
   return {
     isWell: followed.every((one) => one.isSynced || isExcused(one)),
     failing: undefined,
+  };
+}
+
+/** Its endpoints are well, so it stays ready. Only its copies are not kept current. */
+export function noLeaderFinding(clusterID: string, failure: Failure): Finding {
+  const why =
+    failure.reason === 'forbidden'
+      ? findingOf(clusterID, { what: leases, isSynced: true, failure, mayBeMissing: false })
+      : failure;
+  return {
+    reason: noLeader,
+    message: `This site follows the cluster, but cannot lead it. ${why.message}`,
   };
 }
 

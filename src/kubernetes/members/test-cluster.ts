@@ -68,7 +68,7 @@ class Watch {
 }
 
 export class TestCluster extends KubeVerbs {
-  /** Statuses for requests to a collection, instead of real answers. */
+  /** Statuses for requests to a collection, or for one method there (`POST PATH`), instead of real answers. */
   readonly refusals = new Map<string, number>();
   readonly requests: string[] = [];
   isAway = false;
@@ -139,7 +139,7 @@ export class TestCluster extends KubeVerbs {
     beforeSend?.();
     this.requests.push(`${method} ${path}`);
     await Promise.resolve();
-    const refusal = this.#refusal(path);
+    const refusal = this.#refusal(path, method);
     if (refusal !== undefined) return refusal;
     if (method === 'GET' && this.#isCollection(path)) return this.#list(path);
     return method === 'GET' ? this.#get(path) : this.#write(path, body as Stored);
@@ -149,7 +149,7 @@ export class TestCluster extends KubeVerbs {
     this.requests.push(`WATCH ${path}`);
     await Promise.resolve();
     signal?.throwIfAborted();
-    const refusal = this.#refusal(path);
+    const refusal = this.#refusal(path, 'GET');
     const watch = new Watch(path, signal);
     const close = (): void => {
       watch.end();
@@ -181,10 +181,11 @@ export class TestCluster extends KubeVerbs {
     for (const watch of this.#watches) if (watch.path === path) watch.send(event);
   }
 
-  #refusal(path: string): KubeResponse | undefined {
+  #refusal(path: string, method: string): KubeResponse | undefined {
     if (this.isAway) throw this.#lost();
     for (const [prefix, status] of this.refusals) {
-      if (path.startsWith(prefix)) return answer(status, { kind: 'Status', code: status });
+      if ([path, `${method} ${path}`].some((each) => each.startsWith(prefix)))
+        return answer(status, { kind: 'Status', code: status });
     }
     return undefined;
   }
