@@ -46,6 +46,9 @@ export const manager = 'clusters.hansa.dev';
 export const vmManager = 'vms.clusters.hansa.dev';
 export const managers = [manager, vmManager] as const;
 
+/** Deletes copies of Services, VM Services, and the slices of both. */
+export const removalCommand = `kubectl delete services,endpointslices -A -l '${managedByLabel} in (${managers.join(',')})'`;
+
 /** On all that the plane writes, the Lease too: the term of the leader that wrote it. Only grows. */
 export const epochAnnotation = 'clusters.hansa.dev/epoch';
 /** On the Lease: the next term must exceed this one. */

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { openStore } from '../../core/store/open.ts';
 import { epochAnnotation } from '../names.ts';
-import { epochCollection, MemberEpochs, slotOf, slots } from './epochs.ts';
+import { epochCollection, MemberEpochs, mostRemembered, slotOf, slots } from './epochs.ts';
 
 async function setUp(copies: readonly string[] = []) {
   const store = await openStore({ driver: 'memory' }, { clock: new VirtualClock() });
@@ -12,7 +12,7 @@ async function setUp(copies: readonly string[] = []) {
   }));
   const epochs = (clusterID = 'a', site = 'lubeck.example') =>
     new MemberEpochs(store, clusterID, () => objects, site);
-  return { store, epochs };
+  return { store, objects, epochs };
 }
 
 /** The epochs of the site, from 0 on. */
@@ -56,6 +56,34 @@ describe('the next epoch of a member', () => {
   });
 });
 
+describe('a forged epoch', () => {
+  test('without one above it says what to delete, and the next epoch is as before after that', async () => {
+    const { objects, epochs } = await setUp();
+    assert.equal(await epochs('b').next(own(4)), own(5));
+    objects.push({
+      metadata: { name: 'x', annotations: { [epochAnnotation]: '999999999999999' } },
+    });
+    for (const leased of [0, own(4)]) {
+      await assert.rejects(epochs('b').next(leased), {
+        code: 'HANSA_CONFLICT',
+        message: /Nobody can lead b: .* epoch 999999999999999, .* delete the Lease hansa-leader/,
+      });
+    }
+    objects.pop();
+    assert.equal(await epochs('b').next(0), own(6));
+  });
+
+  test('with some above it counts while it is in the cluster, and is not remembered', async () => {
+    const { epochs } = await setUp();
+    await epochs().observe({ epoch: own(3), floor: 0 });
+    const high = mostRemembered + 1;
+    assert.equal(await epochs().observe({ epoch: high, floor: 0 }), undefined);
+    assert.ok((await epochs().next(high)) > high);
+    assert.deepEqual([epochs().seen, epochs().highest], [own(3), own(3)]);
+    assert.equal(await epochs().next(0), own(4));
+  });
+});
+
 describe('a Lease that a site sees', () => {
   test('is remembered where its epoch is higher', async () => {
     const { epochs } = await setUp();
@@ -79,13 +107,5 @@ describe('a Lease that a site sees', () => {
     assert.equal(await epochs().observe({ epoch: own(7), floor: 0 }), undefined);
     assert.deepEqual([epochs().seen, epochs().highest], [own(7), own(8)]);
     assert.equal(await epochs().next(own(7)), own(9));
-  });
-
-  test('is forgotten with the member', async () => {
-    const { store, epochs } = await setUp();
-    await epochs().forget();
-    await epochs().observe({ epoch: 6, floor: 0 });
-    await epochs().forget();
-    assert.deepEqual([epochs().highest, store.count(epochCollection)], [0, 0]);
   });
 });

@@ -4,9 +4,9 @@
 import { createHash } from 'node:crypto';
 import type { KubeLeaseTableOptions } from '../../core/kube/lease/kube-lease-table.ts';
 import { epochIn, type LeaseRecord } from '../../core/kube/lease/kube-lease.ts';
-import { hasCode } from '../../core/errors/error.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { Store } from '../../core/store/store.ts';
-import { epochAnnotation, epochFloorAnnotation } from '../names.ts';
+import { epochAnnotation, epochFloorAnnotation, leaseName, removalCommand } from '../names.ts';
 import type { ObjectMeta } from '../objects.ts';
 import { epochOf } from './fenced-writer.ts';
 
@@ -54,7 +54,10 @@ export class MemberEpochs {
     return this.#known().seen;
   }
 
-  /** An epoch above all others. It is recorded when this resolves. O(copies). */
+  /**
+   * An epoch above all others. It is recorded when this resolves, unless it follows a forged one. Rejects with
+   * HANSA_CONFLICT where there is none. O(copies).
+   */
   async next(leased: number): Promise<number> {
     let highest = leased;
     for (const { metadata } of this.#copies()) highest = Math.max(highest, epochOf(metadata));
@@ -62,7 +65,11 @@ export class MemberEpochs {
       given: above(Math.max(known.given, known.seen, highest), this.#slot),
       seen: known.seen,
     }));
-    return given;
+    if (given <= highestEpoch) return given;
+    throw new HansaError(
+      'HANSA_CONFLICT',
+      `Nobody can lead ${this.#clusterID}: an object there has the epoch ${highest}, and there is none above it. No site reaches it by itself, so it was forged. As an administrator of the cluster, delete the Lease ${leaseName} in the system namespace, and all copies, which the site then writes again: ${removalCommand}`,
+    );
   }
 
   /** Remembers what the Lease says. Resolves to the floor that the Lease must get, where it went back. */
@@ -71,17 +78,10 @@ export class MemberEpochs {
     floor,
   }: Pick<LeaseRecord, 'epoch' | 'floor'>): Promise<number | undefined> {
     const { seen } = this;
-    if (epoch > seen) {
+    if (remembered(epoch, seen) > seen) {
       await this.#record((known) => ({ given: known.given, seen: Math.max(known.seen, epoch) }));
     }
     return epoch < seen && floor < seen ? seen : undefined;
-  }
-
-  /** The member has left for good. */
-  async forget(): Promise<void> {
-    const { highest } = this;
-    if (highest === 0) return;
-    await this.#store.commit({ delete: [{ collection: epochCollection, name: this.#clusterID }] });
   }
 
   #known(): KnownEpochs {
@@ -93,8 +93,10 @@ export class MemberEpochs {
   async #record(choose: (known: KnownEpochs) => KnownEpochs): Promise<KnownEpochs> {
     for (let attempt = 1; ; attempt++) {
       const found = this.#store.get(epochCollection, this.#clusterID);
-      const chosen = choose(this.#known());
-      const { given, seen } = chosen;
+      const known = this.#known();
+      const chosen = choose(known);
+      const given = remembered(chosen.given, known.given);
+      const seen = remembered(chosen.seen, known.seen);
       try {
         await this.#store.commit({
           expect: [
@@ -125,6 +127,19 @@ export const slots = 10_000;
 export function slotOf(trustDomain: string): number {
   return createHash('sha256').update(trustDomain).digest().readUInt32BE() % slots;
 }
+
+/** 15 digits, which are exact as a number everywhere. */
+const highestEpoch = 999_999_999_999_999;
+
+/**
+ * No league gets here: that would take 30,000 years with one term each ten seconds. What is above was forged. It
+ * counts while it is in the cluster. A site does not remember it, so that the cluster has a leader again when
+ * somebody has deleted it there.
+ */
+export const mostRemembered = highestEpoch - 100_000 * slots;
+
+const remembered = (epoch: number, before: number): number =>
+  epoch > mostRemembered ? before : epoch;
 
 function above(highest: number, slot: number): number {
   const next = highest - (highest % slots) + slot;

@@ -161,6 +161,26 @@ describe('the leader of a member', () => {
     assert.equal(one.terms.length, 2);
   });
 
+  test('is missing while a copy has an epoch that none exceeds, and comes back when it is deleted', async () => {
+    const { clock, cluster, campaign, member } = await setUp();
+    const one = campaign('one');
+    await clock.advance(1000);
+    cluster.put(paths.services, copy('999999999999999'));
+    await clock.advance(60_000);
+    assert.equal(one.terms.length, 1);
+    assert.equal(one.terms[0]?.signal.aborted, true);
+    const { state, reason, message } = member.state;
+    assert.deepEqual([state, reason], ['Ready', 'NoLeader']);
+    assert.match(message, /cannot lead it\. Nobody can lead app1: .* kubectl delete services/);
+    cluster.remove(paths.services, 'shop/web');
+    cluster.remove(paths.leases, leaseName);
+    await clock.advance(60_000);
+    const [old, next] = one.terms as [Term, Term];
+    assert.ok(next.epoch > old.epoch && next.epoch < own(10), String(next.epoch));
+    assert.equal(next.signal.aborted, false);
+    assert.equal(member.state.reason, 'Followed');
+  });
+
   test('is one of several supervisors, each with its own store', async () => {
     const { clock, campaign, member } = await setUp();
     const other = await openStore({ driver: 'memory' }, { clock });

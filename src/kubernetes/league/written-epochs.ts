@@ -4,6 +4,7 @@ import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { KubeStatusError, unreachable } from '../../core/kube/kube-errors.ts';
 import { listPageOf } from '../../core/kube/kube-objects.ts';
+import { mostRemembered } from '../fencing/epochs.ts';
 import { epochOf } from '../fencing/fenced-writer.ts';
 import { recordIn } from '../members/field-values.ts';
 import { metaIn } from '../members/read-meta.ts';
@@ -32,35 +33,48 @@ const isWritten = (service: Service): boolean => isCopy(service) || isVmService(
 const isOurs = ({ metadata }: { readonly metadata: ObjectMeta }): boolean =>
   managers.some((one) => metadata.labels?.[managedByLabel] === one);
 
-/** The highest epoch of the cached objects, and of those that were cached before. */
+/** The highest epoch of the cached objects, and of those that were cached before, unless theirs was forged. */
 export class HighestWritten {
   readonly #stops: readonly (() => void)[];
   #highest = 0;
+  /** Epochs above all that sites remember, by object. */
+  readonly #forged = new Map<string, number>();
 
   constructor(member: WrittenObjects) {
-    for (const object of writtenObjects(member)) this.#see(object);
+    const { services, slices } = member;
+    for (const service of services.objects()) if (isWritten(service)) this.#see('Service', service);
+    for (const slice of slices.objects()) if (isOurs(slice)) this.#see('EndpointSlice', slice);
     this.#stops = [
-      member.services.onChange((change) => {
-        if (change.new !== undefined && isWritten(change.new)) this.#see(change.new);
+      services.onChange(({ old, new: now }) => {
+        if (old !== undefined) this.#forged.delete(keyOf('Service', old));
+        if (now !== undefined && isWritten(now)) this.#see('Service', now);
       }),
-      member.slices.onChange((change) => {
-        if (change.new !== undefined && isOurs(change.new)) this.#see(change.new);
+      slices.onChange(({ old, new: now }) => {
+        if (old !== undefined) this.#forged.delete(keyOf('EndpointSlice', old));
+        if (now !== undefined && isOurs(now)) this.#see('EndpointSlice', now);
       }),
     ];
   }
 
   get epoch(): number {
-    return this.#highest;
+    let highest = this.#highest;
+    for (const epoch of this.#forged.values()) highest = Math.max(highest, epoch);
+    return highest;
   }
 
   stop(): void {
     for (const stop of this.#stops) stop();
   }
 
-  #see({ metadata }: { readonly metadata: ObjectMeta }): void {
-    this.#highest = Math.max(this.#highest, epochOf(metadata));
+  #see(kind: string, object: { readonly metadata: ObjectMeta }): void {
+    const epoch = epochOf(object.metadata);
+    if (epoch > mostRemembered) this.#forged.set(keyOf(kind, object), epoch);
+    else this.#highest = Math.max(this.#highest, epoch);
   }
 }
+
+const keyOf = (kind: string, { metadata }: { readonly metadata: ObjectMeta }): string =>
+  `${kind} ${metadata.namespace}/${metadata.name}`;
 
 const collections = ['/api/v1/services', '/apis/discovery.k8s.io/v1/endpointslices'] as const;
 /** Only metadata, which is a small part of a slice. */

@@ -2,7 +2,7 @@
 
 import { failureOf, type FailureReason } from '../../core/kube/reflector/reflector-failure.ts';
 import type { Finding } from '../members/identity.ts';
-import { managedByLabel, managers } from '../names.ts';
+import { removalCommand } from '../names.ts';
 
 const reasons: Partial<Record<FailureReason, Finding>> = {
   unauthorized: {
@@ -34,6 +34,3 @@ export function withRemedy(clusterID: string, { reason, message }: Finding): Fin
     message: `${message} Copies may be left in ${clusterID}. To remove them: hansa cluster leave ${clusterID} --kubeconfig FILE, or in that cluster: ${removalCommand}`,
   };
 }
-
-/** Deletes copies of Services, VM Services, and the slices of both. */
-export const removalCommand = `kubectl delete services,endpointslices -A -l '${managedByLabel} in (${managers.join(',')})'`;

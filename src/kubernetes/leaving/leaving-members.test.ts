@@ -3,10 +3,9 @@
 import assert from 'node:assert/strict';
 import { beforeEach, suite, test } from 'node:test';
 import { federationPath } from '../client/cluster-facts.ts';
-import { memberCondition } from '../names.ts';
+import { memberCondition, removalCommand } from '../names.ts';
 import type { Service } from '../objects.ts';
 import { giveUpMs } from './leaving-member.ts';
-import { removalCommand } from './explain-leaving.ts';
 import { TestClusters, type TestMember, type TestSupervisor } from './test-sites.ts';
 
 const minute = 60_000;
