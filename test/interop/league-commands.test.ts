@@ -155,7 +155,11 @@ suite('hansa cluster join and leave, with real API servers', { skip }, () => {
     assert.equal(code, 0, stdout + stderr);
     assert.equal((JSON.parse(stdout) as { created: boolean }).created, false);
     assert.ok((await names(app2, bindings)).includes(ours ?? ''));
-    assert.deepEqual((await names(app2, claims)).toSorted(), ['clusterset.k8s.io', 'id.k8s.io']);
+    assert.deepEqual((await names(app2, claims)).toSorted(), [
+      'clusterset.k8s.io',
+      'id.k8s.io',
+      'namespace.clusters.hansa.dev',
+    ]);
     const federation = await app1.get<{ readonly spec: { readonly members: readonly object[] } }>(
       '/apis/clusters.hansa.dev/v1alpha1/federations/federation',
     );

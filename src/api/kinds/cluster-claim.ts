@@ -11,6 +11,8 @@ export const claimKeys = {
   id: 'id.k8s.io',
   clusterSet: 'clusterSet.k8s.io',
   supervisor: 'supervisor.antreaplus.vmware-tanzu.com',
+  /** The system namespace of all sites that lead the cluster. */
+  namespace: 'namespace.clusters.hansa.dev',
 } as const;
 
 const idPattern = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
@@ -32,7 +34,7 @@ export const clusterClaimKind = defineKind({
   singular: 'clusterclaim',
   shortNames: ['claim', 'claims'],
   description:
-    'A fact that a cluster states about itself. Hansa reads the claims id.k8s.io (the ID of the cluster in its cluster set), clusterSet.k8s.io and supervisor.antreaplus.vmware-tanzu.com. The key is a field, because names of objects have no upper case. The name of the object is the key in lower case.',
+    'A fact that a cluster states about itself. Hansa reads the claims id.k8s.io (the ID of the cluster in its cluster set), clusterSet.k8s.io, supervisor.antreaplus.vmware-tanzu.com, and namespace.clusters.hansa.dev (the system namespace of the sites that lead the cluster). The key is a field, because names of objects have no upper case. The name of the object is the key in lower case.',
   names: 'dns-subdomain',
   specRequired: true,
   spec: s.object({

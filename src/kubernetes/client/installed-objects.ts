@@ -148,7 +148,7 @@ function installed(base: string, plural: string): (object: LabelledObject) => In
         };
 }
 
-const ownClaims = new Set<unknown>([claimKeys.id, claimKeys.clusterSet, ...supervisorClaims]);
+const ownClaims = new Set<unknown>([...Object.values(claimKeys), ...supervisorClaims]);
 
 /** Federation goes first: a policy keeps the ID of a cluster while Federation refers to it. */
 async function membershipObjects(kube: KubeClient): Promise<readonly Installed[]> {

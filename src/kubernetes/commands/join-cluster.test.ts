@@ -55,6 +55,7 @@ suite('hansa cluster join', () => {
     assert.equal(ran.printed, 'app1 joined the cluster set default');
     assert.equal(claim(home, 'id.k8s.io'), 'app1');
     assert.equal(claim(home, 'clusterset.k8s.io'), 'default');
+    assert.equal(claim(home, 'namespace.clusters.hansa.dev'), 'hansa-system');
     assert.equal(claim(home, 'supervisor.antreaplus.vmware-tanzu.com'), 'true');
     assert.deepEqual(members(home), [
       { clusterID: 'app1', routable: true, dns: true, endpointPrefixes: ['10.1.0.0/16'] },
@@ -136,6 +137,7 @@ suite('hansa cluster join', () => {
       id: 'app1',
       clusterSet: 'default',
       isSupervisor: true,
+      namespace: 'hansa-system',
       state: 'Ready',
     });
     assert.ok(home.objects.has(account));
@@ -185,6 +187,18 @@ suite('hansa cluster join', () => {
     const other = await join('app2', '--home-kubeconfig', 'app1.kubeconfig', '--cluster-set', 'x');
     assert.match(other.error?.message ?? '', /this site leads default \(Federation in app1\)/);
     assert.deepEqual(writes(app2), []);
+  });
+
+  test('refuses a cluster whose sites have another system namespace', async () => {
+    await joinHome();
+    const before = writes(home).length;
+    const { error } = await join('app1', '--namespace', 'other-system');
+    assert.equal(error?.code, 'HANSA_CONFLICT');
+    assert.match(
+      error?.message ?? '',
+      /system namespace other-system in app1: .* have hansa-system .*--kubernetes-namespace hansa-system/,
+    );
+    assert.equal(writes(home).length, before);
   });
 
   test('refuses two clusters with one ID', async () => {

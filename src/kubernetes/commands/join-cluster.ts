@@ -29,7 +29,13 @@ import {
   type Membership,
 } from '../manifests/membership-manifests.ts';
 import { clusterIDLabel } from '../names.ts';
-import { chooseClusterSet, type JoinPlan, planJoin, refuseOtherMember } from './plan-join.ts';
+import {
+  chooseClusterSet,
+  type JoinPlan,
+  planJoin,
+  refuseOtherMember,
+  refuseOtherNamespace,
+} from './plan-join.ts';
 
 export interface JoinOptions extends KubeconfigFlags {
   readonly supervisor?: boolean;
@@ -103,16 +109,18 @@ async function prepare(
   });
   const entry = membersOf(listed).find(({ clusterID }) => clusterID === plan.id);
   refuseOtherMember(name, server, entry);
+  const namespace = options.namespace ?? (await leagueInfo(client)).namespace;
+  refuseOtherNamespace(name, namespace, claims);
   const installation = await prepareInstallation({
     kube: cluster.kube,
     name,
     known: plan.known,
     trustDomain: await trustDomainOf(client),
-    namespace: options.namespace ?? (await leagueInfo(client)).namespace,
+    namespace,
     secrets:
       plan.home === undefined ? membersOf(listed).flatMap((each) => each.secret ?? []) : undefined,
   });
-  const membership = { id: plan.id, clusterSet, isSupervisor: plan.home === undefined };
+  const membership = { id: plan.id, clusterSet, isSupervisor: plan.home === undefined, namespace };
   return { ...request, client, cluster, plan, membership, installation, list };
 }
 

@@ -142,6 +142,19 @@ export function chooseClusterSet({
   return clusterSet;
 }
 
+/** Throws where the sites that lead the cluster have another system namespace. */
+export function refuseOtherNamespace(
+  name: string,
+  namespace: string,
+  claims: ReadonlyMap<string, string>,
+): void {
+  const claimed = claims.get(claimKeys.namespace);
+  if (claimed === undefined || claimed === namespace) return;
+  throw conflict(
+    `Cannot use the system namespace ${namespace} in ${name}: the sites that lead the cluster have ${claimed} (ClusterClaim ${claimKeys.namespace}), and it is the same for all sites of a cluster set. Start this site with --kubernetes-namespace ${claimed}, and leave --namespace out.`,
+  );
+}
+
 /** Throws where Federation gives the ID to another API server. */
 export function refuseOtherMember(
   name: string,

@@ -209,6 +209,15 @@ suite('hansa cluster manifests', () => {
     assert.match(error?.message ?? '', /the cluster has the ID app1/);
   });
 
+  test('with a kubeconfig refuses another system namespace than that of the cluster', async () => {
+    await start('app1');
+    await join('app1', '--supervisor');
+    const flags = ['--namespace', 'other-system'];
+    const { error } = await scene.cluster(['manifests', 'app1', ...from('app1'), ...flags]);
+    assert.equal(error?.code, 'HANSA_CONFLICT');
+    assert.match(error?.message ?? '', /have hansa-system \(ClusterClaim namespace\./);
+  });
+
   test('with a kubeconfig says which right is missing', async () => {
     await start('app1', ({ path }) =>
       path.includes('/clusterclaims') ? failure(403, 'Forbidden', 'no claims') : undefined,

@@ -25,7 +25,7 @@ import {
   type MemberEntry,
 } from '../manifests/membership-manifests.ts';
 import { type Connection, withConnections } from './connections.ts';
-import { defaultClusterSet, serverOfCluster } from './plan-join.ts';
+import { defaultClusterSet, refuseOtherNamespace, serverOfCluster } from './plan-join.ts';
 
 export interface ManifestsOptions {
   readonly supervisor?: boolean;
@@ -136,6 +136,7 @@ async function knownByCluster(
   const clusters = (await client.list(clusterKind)).items as unknown as readonly Cluster[];
   const { claims, federation } = await readFacts(kube);
   refuseOtherID(id, claims.get(claimKeys.id));
+  refuseOtherNamespace(id, namespace, claims);
   const { account: name } = options;
   const installation = await prepareInstallation({
     kube,
@@ -182,7 +183,7 @@ function manifestsOf(
     options.clusterSet ?? federation?.spec.clusterSet ?? site.clusterSet ?? defaultClusterSet;
   return [
     ...leagueManifests(league).filter(isWanted),
-    ...claimManifests({ id, clusterSet, isSupervisor }),
+    ...claimManifests({ id, clusterSet, isSupervisor, namespace: site.namespace }),
     // Without members it leaves those alone that another site lists there.
     federationManifest(clusterSet, isSupervisor ? listed(id, options, membersOf(federation)) : []),
   ];

@@ -20,11 +20,14 @@ export interface Membership {
   readonly id: string;
   readonly clusterSet: string;
   readonly isSupervisor: boolean;
+  /** The system namespace. */
+  readonly namespace: string;
 }
 
 const apiVersion = `${clustersGroup}/${version}`;
 
-export function claimManifests({ id, clusterSet, isSupervisor }: Membership): readonly Manifest[] {
+export function claimManifests(membership: Membership): readonly Manifest[] {
+  const { id, clusterSet, isSupervisor, namespace } = membership;
   const claim = (name: string, value: string): Manifest => ({
     apiVersion,
     kind: clusterClaimKind.kind,
@@ -34,6 +37,7 @@ export function claimManifests({ id, clusterSet, isSupervisor }: Membership): re
   return [
     claim(claimKeys.id, id),
     claim(claimKeys.clusterSet, clusterSet),
+    claim(claimKeys.namespace, namespace),
     ...(isSupervisor ? [claim(claimKeys.supervisor, 'true')] : []),
   ];
 }

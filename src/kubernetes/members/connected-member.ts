@@ -257,10 +257,10 @@ export class ConnectedMember implements Member {
   #ownProblem(): Finding | undefined {
     const { claims, federation } = this.#identity;
     if (!claims.isSynced) return undefined;
-    const { clusterSet } = this.#options;
+    const { clusterSet, namespace } = this.#options;
     const [own] = federation.objects();
     return identityProblem(
-      { clusterID: this.clusterID, clusterSet },
+      { clusterID: this.clusterID, clusterSet, namespace },
       identityOf(claims.objects()),
       own === undefined ? undefined : listedMembers(own).clusterSet,
     );

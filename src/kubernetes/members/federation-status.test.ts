@@ -6,7 +6,12 @@ import type { MemberState } from './member.ts';
 import type { ReflectedFederation } from './read-federation.ts';
 
 const nowMs = Date.parse('2026-03-01T12:00:00Z');
-const home: ClusterIdentity = { ids: ['home'], clusterSets: [], isSupervisor: true };
+const home: ClusterIdentity = {
+  ids: ['home'],
+  clusterSets: [],
+  namespaces: [],
+  isSupervisor: true,
+};
 
 const member = (
   clusterID: string,

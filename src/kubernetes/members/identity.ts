@@ -24,20 +24,29 @@ export function readClaim(object: ReflectedClaim): ReflectedClaim {
 export interface ClusterIdentity {
   readonly ids: readonly string[];
   readonly clusterSets: readonly string[];
+  /** System namespaces of sites. */
+  readonly namespaces: readonly string[];
   readonly isSupervisor: boolean;
 }
 
 export function identityOf(claims: Iterable<Pick<ReflectedClaim, 'spec'>>): ClusterIdentity {
   const ids = new Set<string>();
   const clusterSets = new Set<string>();
+  const namespaces = new Set<string>();
   let isSupervisor = false;
   for (const { spec } of claims) {
     const { name, value } = spec;
     if (name === claimKeys.id) ids.add(value);
     if (name === claimKeys.clusterSet) clusterSets.add(value);
+    if (name === claimKeys.namespace) namespaces.add(value);
     if (supervisorClaims.includes(name) && value === 'true') isSupervisor = true;
   }
-  return { ids: [...ids].toSorted(), clusterSets: [...clusterSets].toSorted(), isSupervisor };
+  return {
+    ids: [...ids].toSorted(),
+    clusterSets: [...clusterSets].toSorted(),
+    namespaces: [...namespaces].toSorted(),
+    isSupervisor,
+  };
 }
 
 /** Why something is in its state: one word, and a sentence with what to do. */
@@ -52,12 +61,14 @@ const idMismatch = 'ClusterIDMismatch';
 export interface ExpectedIdentity {
   readonly clusterID: string;
   readonly clusterSet: string;
+  /** The system namespace of this site, if it is to lead the cluster. */
+  readonly namespace?: string;
 }
 
 /** `ownSet` is the cluster set in the `Federation` of the cluster itself, where it has one. */
 export function identityProblem(
-  { clusterID, clusterSet }: ExpectedIdentity,
-  { ids, clusterSets }: ClusterIdentity,
+  { clusterID, clusterSet, namespace }: ExpectedIdentity,
+  { ids, clusterSets, namespaces }: ClusterIdentity,
   ownSet: string | undefined,
 ): Finding | undefined {
   const [id, ...otherIDs] = ids;
@@ -82,10 +93,18 @@ export function identityProblem(
   const wrong = [...clusterSets, ...(ownSet === undefined ? [] : [ownSet])].find(
     (each) => each !== clusterSet,
   );
-  if (wrong === undefined) return undefined;
+  if (wrong !== undefined) {
+    return {
+      reason: 'ClusterSetMismatch',
+      message: `The cluster belongs to the cluster set ${quoted(wrong)}, and Federation here is for ${quoted(clusterSet)}. Remove it from Federation here, or correct its claim ${claimKeys.clusterSet} and its Federation.`,
+    };
+  }
+  const other = namespaces.find((each) => each !== namespace);
+  if (namespace === undefined || other === undefined) return undefined;
+  // Sites with different ones would hold two Leases in the cluster, and delete the global copies of each other.
   return {
-    reason: 'ClusterSetMismatch',
-    message: `The cluster belongs to the cluster set ${quoted(wrong)}, and Federation here is for ${quoted(clusterSet)}. Remove it from Federation here, or correct its claim ${claimKeys.clusterSet} and its Federation.`,
+    reason: 'NamespaceMismatch',
+    message: `The sites that lead the cluster have the system namespace ${quoted(other)}, and this site has ${quoted(namespace)}. Start this site with --kubernetes-namespace ${excerpt(other)}, or correct the claim ${claimKeys.namespace} in the cluster.`,
   };
 }
 

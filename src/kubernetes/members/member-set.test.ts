@@ -158,6 +158,21 @@ describe('a member is refused', () => {
     assert.equal(right.stateOf('app1'), 'Ready');
   });
 
+  test('if the sites that lead it have another system namespace', async () => {
+    const league = await refused((cluster) =>
+      cluster.claim('namespace.clusters.hansa.dev', 'other-system'),
+    );
+    assert.equal(league.stateOf('app1'), 'Refused NamespaceMismatch');
+    const { message = '' } = league.members.get('app1')?.state ?? {};
+    assert.match(
+      message,
+      /"other-system".* "hansa-system"\. .*--kubernetes-namespace other-system/,
+    );
+    of(league, 'app1').claim('namespace.clusters.hansa.dev', 'hansa-system');
+    await league.clock.advance(0);
+    assert.equal(league.stateOf('app1'), 'Ready');
+  });
+
   test('if it changes its ID later: its objects are forgotten', async () => {
     const league = await started(['app1'], 'app1');
     of(league, 'app1').put(paths.services, service('web'));
