@@ -4,6 +4,7 @@ import type { Plane } from '../core/plane/plane.ts';
 import { leagueCommands } from './commands/cluster.ts';
 import { kubernetesNames } from './commands/names.ts';
 import { serviceCommand } from './commands/service.ts';
+import { spireSidecarCommand } from './commands/spire-sidecar.ts';
 import { membersCheck } from './doctor/members.ts';
 import { syncCheck } from './doctor/sync.ts';
 import { type KubernetesSettings, kubernetesSettings } from './settings.ts';
@@ -14,7 +15,7 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
   kinds: [],
   settings: kubernetesSettings,
   guide: ['league', 'virtual-machines', 'dns-names', 'leaving'],
-  commands: (kit) => [leagueCommands(kit), serviceCommand(kit)],
+  commands: (kit) => [leagueCommands(kit), serviceCommand(kit), spireSidecarCommand(kit)],
   names: kubernetesNames,
   status: kubernetesStatus,
   doctor: { site: [membersCheck, syncCheck], subjects: [] },

@@ -144,7 +144,7 @@ function readObject(
   return { ...common, profile: 'https_spiffe', endpointSpiffeID: endpointSPIFFEID };
 }
 
-function isTrustDomain(text: string): boolean {
+export function isTrustDomain(text: string): boolean {
   try {
     return TrustDomain.parse(text).name === text;
   } catch {
@@ -152,7 +152,7 @@ function isTrustDomain(text: string): boolean {
   }
 }
 
-function isSpiffeID(value: unknown): value is string {
+export function isSpiffeID(value: unknown): value is string {
   try {
     return typeof value === 'string' && SpiffeId.parse(value).toString() === value;
   } catch {
@@ -160,7 +160,7 @@ function isSpiffeID(value: unknown): value is string {
   }
 }
 
-function isEndpointURL(text: string): boolean {
+export function isEndpointURL(text: string): boolean {
   if (text.length > 2048 || !URL.canParse(text)) return false;
   const { protocol, username, password } = new URL(text);
   return protocol === 'https:' && username === '' && password === '' && !/[\s"'\\]/.test(text);

@@ -1,0 +1,86 @@
+// What the sidecar reports about each relationship, and about removed ones whose bundle it keeps. Pure.
+
+import type {
+  RelationshipsDocument,
+  RelationshipStatus,
+  StatusDocument,
+} from '../spire/sidecar-contract.ts';
+import type { Observed } from './plan-relationships.ts';
+import type { SidecarRecord, SidecarRecords } from './sidecar-record.ts';
+
+export interface StatusFacts {
+  readonly now: number;
+  readonly problem: string | undefined;
+  /** Undefined where the request cannot be read: the last report stays then. */
+  readonly document: RelationshipsDocument | undefined;
+  readonly before: StatusDocument | undefined;
+  readonly observed: Observed;
+  readonly foreign: ReadonlySet<string>;
+  readonly records: SidecarRecords;
+  readonly lastRefreshMs: (trustDomain: string) => number | undefined;
+  readonly lastError: (trustDomain: string) => string | undefined;
+}
+
+const foreignError =
+  'The server has a relationship with this trust domain that Hansa did not make, so Hansa does not change it. Delete it (spire-server federation delete), or let Hansa adopt it.';
+
+export function compileStatus(facts: StatusFacts): StatusDocument {
+  const { now, problem, document, before, records } = facts;
+  const observedAt = new Date(now).toISOString();
+  const cannot = problem !== undefined && { problem };
+  if (document === undefined) {
+    return { observedAt, ...cannot, relationships: before?.relationships ?? [] };
+  }
+  const wanted = new Set(document.relationships.map(({ trustDomain }) => trustDomain));
+  const removed = [...records.values()].filter(
+    (record) => !wanted.has(record.trustDomain) && (record.owned || record.bundle !== undefined),
+  );
+  return {
+    observedAt,
+    ...cannot,
+    relationships: [
+      ...document.relationships.map((each) => wantedStatus(facts, each)),
+      ...removed.map((record) => removedStatus(facts, record)),
+    ].toSorted((a, b) => (a.trustDomain < b.trustDomain ? -1 : 1)),
+  };
+}
+
+type Wanted = RelationshipsDocument['relationships'][number];
+
+function wantedStatus(
+  { observed, foreign, records, lastRefreshMs, lastError }: StatusFacts,
+  { trustDomain, bundleEndpointURL, profile }: Wanted,
+): RelationshipStatus {
+  const bundle = observed.bundles.get(trustDomain);
+  const refreshed = lastRefreshMs(trustDomain);
+  const isForeign = foreign.has(trustDomain);
+  const error = isForeign ? foreignError : lastError(trustDomain);
+  return {
+    trustDomain,
+    bundleEndpointURL,
+    profile,
+    ...(refreshed !== undefined && { lastRefresh: new Date(refreshed).toISOString() }),
+    ...(error !== undefined && { lastError: error }),
+    ...(bundle !== undefined && { bundleSequence: bundle.sequence }),
+    hasBundle: bundle !== undefined,
+    kept: false,
+    ...(records.get(trustDomain)?.withheld === true && { withheld: true }),
+    ...(isForeign && { foreign: true }),
+  };
+}
+
+/** One that could not be removed yet has an error. */
+function removedStatus(
+  { observed, lastError }: StatusFacts,
+  { trustDomain, bundleEndpointURL, profile, owned }: SidecarRecord,
+): RelationshipStatus {
+  const error = owned ? (lastError(trustDomain) ?? 'It is being removed.') : undefined;
+  return {
+    trustDomain,
+    bundleEndpointURL,
+    profile,
+    ...(error !== undefined && { lastError: error }),
+    hasBundle: observed.bundles.has(trustDomain),
+    kept: true,
+  };
+}

@@ -1,0 +1,150 @@
+// When the bundles of relationships were last refreshed, why not, and when the next refresh is due. SPIRE refreshes
+// by itself, but does not say when and whether it could. So the sidecar asks it to refresh. Each trust domain has
+// its own calls and its own pace: a dead endpoint holds up no other.
+
+import type { Clock, Timer } from '../../core/clock/clock.ts';
+import { messageOf } from './apply-relationships.ts';
+import type { SpireApi } from './spire-api.ts';
+
+/**
+ * The first refresh comes after SPIRE has taken up a new relationship by itself. A refresh before that would start
+ * the poller of SPIRE within the call, and the poller would end with the call.
+ */
+const firstAfterMs = 3000;
+/** Between refreshes, whatever the endpoint suggests. */
+const paceMs = { least: 60_000, most: 900_000, default: 300_000 } as const;
+/** After failures: doubled each time. */
+const retryMs = { first: 5000, most: 300_000 } as const;
+/** SPIRE has no limit of its own for an endpoint that accepts the connection and is silent. */
+const refreshWithinMs = 30_000;
+const longestError = 1000;
+
+interface Times {
+  lastRefreshMs: number | undefined;
+  lastError: string | undefined;
+  failures: number;
+  isRunning: boolean;
+  timer: Timer | undefined;
+}
+
+export class RefreshTimes {
+  readonly #spire: SpireApi;
+  readonly #clock: Clock;
+  readonly #changed: (trustDomain: string) => void;
+  readonly #times = new Map<string, Times>();
+
+  /** `changed` is called when a first refresh, a failure or a recovery changes what is known, not on each refresh. */
+  constructor(spire: SpireApi, clock: Clock, changed: (trustDomain: string) => void) {
+    this.#spire = spire;
+    this.#clock = clock;
+    this.#changed = changed;
+  }
+
+  /** Known from a status of before. */
+  recall(trustDomain: string, lastRefreshMs: number): void {
+    const times = this.#of(trustDomain);
+    times.lastRefreshMs ??= lastRefreshMs;
+  }
+
+  /** Exactly these trust domains are refreshed from now on. */
+  follow(trustDomains: ReadonlySet<string>): void {
+    for (const [trustDomain, times] of this.#times) {
+      if (trustDomains.has(trustDomain)) continue;
+      times.timer?.cancel();
+      this.#times.delete(trustDomain);
+    }
+    for (const trustDomain of trustDomains) {
+      const times = this.#of(trustDomain);
+      if (times.timer === undefined && !times.isRunning) {
+        this.#schedule(trustDomain, times, firstAfterMs);
+      }
+    }
+  }
+
+  /** Refreshes soon: the relationship or its bundle changed. */
+  hurry(trustDomain: string): void {
+    const times = this.#times.get(trustDomain);
+    if (times === undefined || times.isRunning) return;
+    times.failures = 0;
+    times.timer?.cancel();
+    this.#schedule(trustDomain, times, firstAfterMs);
+  }
+
+  lastRefreshMs(trustDomain: string): number | undefined {
+    return this.#times.get(trustDomain)?.lastRefreshMs;
+  }
+
+  lastError(trustDomain: string): string | undefined {
+    return this.#times.get(trustDomain)?.lastError;
+  }
+
+  all(): ReadonlyMap<string, number> {
+    const found = new Map<string, number>();
+    for (const [trustDomain, { lastRefreshMs }] of this.#times) {
+      if (lastRefreshMs !== undefined) found.set(trustDomain, lastRefreshMs);
+    }
+    return found;
+  }
+
+  stop(): void {
+    this.follow(new Set());
+  }
+
+  #of(trustDomain: string): Times {
+    let times = this.#times.get(trustDomain);
+    if (times === undefined) {
+      times = {
+        lastRefreshMs: undefined,
+        lastError: undefined,
+        failures: 0,
+        isRunning: false,
+        timer: undefined,
+      };
+      this.#times.set(trustDomain, times);
+    }
+    return times;
+  }
+
+  #schedule(trustDomain: string, times: Times, afterMs: number): void {
+    times.timer = this.#clock.timer(afterMs, () => {
+      times.timer = undefined;
+      void this.#refresh(trustDomain, times);
+    });
+  }
+
+  async #refresh(trustDomain: string, times: Times): Promise<void> {
+    times.isRunning = true;
+    let hintSeconds = 0;
+    const { lastError, lastRefreshMs } = times;
+    try {
+      await this.#spire.refresh(trustDomain, refreshWithinMs);
+      times.lastRefreshMs = this.#clock.now();
+      times.lastError = undefined;
+      times.failures = 0;
+      hintSeconds = await this.#hintOf(trustDomain);
+    } catch (error) {
+      times.lastError = messageOf(error).slice(0, longestError);
+      times.failures++;
+    } finally {
+      times.isRunning = false;
+    }
+    if (this.#times.get(trustDomain) !== times) return;
+    this.#schedule(trustDomain, times, waitOf(times.failures, hintSeconds));
+    const isFirst = lastRefreshMs === undefined && times.lastRefreshMs !== undefined;
+    if (isFirst || times.lastError !== lastError) this.#changed(trustDomain);
+  }
+
+  async #hintOf(trustDomain: string): Promise<number> {
+    try {
+      return Number((await this.#spire.bundle(trustDomain))?.refreshHint ?? 0);
+    } catch {
+      return 0;
+    }
+  }
+}
+
+function waitOf(failures: number, hintSeconds: number): number {
+  if (failures > 0) return Math.min(retryMs.first * 2 ** (failures - 1), retryMs.most);
+  const hintMs = hintSeconds > 0 ? hintSeconds * 1000 : paceMs.default;
+  return Math.min(Math.max(hintMs, paceMs.least), paceMs.most);
+}

@@ -1,0 +1,201 @@
+// The sidecar of a SPIRE server: keeps its relationships as the controller asks, and reports them. It reconciles
+// when the request changes, after each refresh, and every minute, in case somebody else changed the server.
+
+import type { Clock, Timer } from '../../core/clock/clock.ts';
+import type { Log } from '../../core/log/log.ts';
+import type { RelationshipsDocument, StatusDocument } from '../spire/sidecar-contract.ts';
+import {
+  type ApplyContext,
+  applyRelationships,
+  applyWithholding,
+  messageOf,
+  type RecordStore,
+} from './apply-relationships.ts';
+import { compileStatus } from './compile-status.ts';
+import { type Observed, planRelationships, planWithholding } from './plan-relationships.ts';
+import type { ReadRelationships } from './read-relationships.ts';
+import { RefreshTimes } from './refresh-times.ts';
+import type { SpireApi } from './spire-api.ts';
+
+/** Where requests come from and where reports go. */
+export interface SidecarMaps extends RecordStore {
+  /** Undefined until it is known. */
+  request(): ReadRelationships | undefined;
+  /** The last report, of this sidecar or of one before. */
+  report(): StatusDocument | undefined;
+  saveReport(report: StatusDocument): Promise<void>;
+}
+
+export interface SidecarOptions {
+  readonly spire: SpireApi;
+  readonly maps: SidecarMaps;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const resyncMs = 60_000;
+/** While the server does not answer, for example because it starts. */
+const retryMs = { first: 500, most: 30_000 } as const;
+/** Times of refreshes alone are reported this often: in steady state, the sidecar writes next to nothing. */
+const reportEveryMs = 900_000;
+
+const none: ReadonlyMap<never, never> = new Map<never, never>();
+
+export class Sidecar {
+  readonly #options: SidecarOptions;
+  readonly #times: RefreshTimes;
+  readonly #errors = new Map<string, string>();
+  #observed: Observed = { relationships: none, bundles: none };
+  #foreign: readonly string[] = [];
+  #problem: string | undefined;
+  #failures = 0;
+  #running: Promise<void> | undefined;
+  #isDue = false;
+  #isStopped = false;
+  #timer: Timer | undefined;
+  #reportedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: SidecarOptions) {
+    this.#options = options;
+    const { spire, clock } = options;
+    this.#times = new RefreshTimes(spire, clock, () => this.wake());
+  }
+
+  /** Reconciles now, or once more after the current time. */
+  wake(): void {
+    this.#isDue = true;
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  /** Resolves when nothing is under way any more. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+    this.#times.stop();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    while (this.#isDue && !this.#isStopped) {
+      this.#isDue = false;
+      this.#timer?.cancel();
+      const { log, clock } = this.#options;
+      const request = this.#options.maps.request();
+      if (request === undefined) return;
+      try {
+        this.#problem = request.problem;
+        if (request.document !== undefined) await this.#reconcile(request.document);
+        this.#failures = 0;
+      } catch (error) {
+        this.#failures++;
+        this.#problem = messageOf(error);
+        log.warn('cannot reconcile relationships', { error });
+      }
+      try {
+        await this.#report(request.document);
+      } catch (error) {
+        this.#failures++;
+        log.warn('cannot report the state of relationships', { error });
+      }
+      const waitMs =
+        this.#failures === 0
+          ? resyncMs
+          : Math.min(retryMs.first * 2 ** (this.#failures - 1), retryMs.most);
+      if (!this.#isStopped) this.#timer = clock.timer(waitMs, () => this.wake());
+    }
+  }
+
+  async #reconcile(document: RelationshipsDocument): Promise<void> {
+    const { spire, maps, clock, log } = this.#options;
+    this.#recall();
+    this.#errors.clear();
+    const context: ApplyContext = {
+      spire,
+      store: maps,
+      now: () => clock.now(),
+      failed: (trustDomain, why) => {
+        this.#errors.set(trustDomain, why);
+        log.warn('cannot change a relationship', { trustDomain, why });
+      },
+    };
+    const observed = await observe(spire);
+    const plan = planRelationships(document, observed, maps.records(), this.#distrusted());
+    this.#foreign = plan.foreign;
+    await applyRelationships(context, plan);
+    const isChanged =
+      plan.create.length + plan.update.length + plan.setBundle.length + plan.remove.length > 0;
+    this.#observed = isChanged ? await observe(spire) : observed;
+    const foreign = new Set(plan.foreign);
+    const ours = document.relationships
+      .map(({ trustDomain }) => trustDomain)
+      .filter((name) => this.#observed.relationships.has(name) && !foreign.has(name));
+    this.#times.follow(new Set(ours));
+    for (const { trustDomain } of plan.update) this.#times.hurry(trustDomain);
+    for (const { relationship } of plan.setBundle) this.#times.hurry(relationship.trustDomain);
+    const staleness = planWithholding(document, maps.records(), this.#times.all(), clock.now());
+    await applyWithholding(context, staleness);
+  }
+
+  /** A sidecar that starts knows the refreshes of the one before. */
+  #recall(): void {
+    for (const { trustDomain, lastRefresh, kept } of this.#options.maps.report()?.relationships ??
+      []) {
+      if (lastRefresh !== undefined && !kept) {
+        this.#times.recall(trustDomain, Date.parse(lastRefresh));
+      }
+    }
+  }
+
+  /** SPIRE's words for a certificate that the bundle does not verify. */
+  #distrusted(): ReadonlySet<string> {
+    return new Set(
+      [...this.#observed.relationships.keys()].filter((name) =>
+        /x509/.test(this.#times.lastError(name) ?? ''),
+      ),
+    );
+  }
+
+  async #report(document: RelationshipsDocument | undefined): Promise<void> {
+    const { maps, clock } = this.#options;
+    const before = maps.report();
+    const now = clock.now();
+    const report = compileStatus({
+      now,
+      problem: this.#problem,
+      document,
+      before,
+      observed: this.#observed,
+      foreign: new Set(this.#foreign),
+      records: maps.records(),
+      lastRefreshMs: (name) => this.#times.lastRefreshMs(name),
+      lastError: (name) => this.#errors.get(name) ?? this.#times.lastError(name),
+    });
+    const isDue = clock.monotonic() - this.#reportedMs >= reportEveryMs;
+    if (!isDue && before !== undefined && isSameButTimes(before, report)) return;
+    await maps.saveReport(report);
+    this.#reportedMs = clock.monotonic();
+  }
+}
+
+async function observe(spire: SpireApi): Promise<Observed> {
+  const [relationships, bundles] = await Promise.all([spire.relationships(), spire.bundles()]);
+  return {
+    relationships: new Map(relationships.map((each) => [each.trustDomain, each])),
+    bundles: new Map(bundles.map((each) => [each.trustDomain, each])),
+  };
+}
+
+/** The first refresh of a relationship counts as a change. */
+function isSameButTimes(a: StatusDocument, b: StatusDocument): boolean {
+  const timeless = ({ problem, relationships }: StatusDocument): string =>
+    JSON.stringify({
+      problem,
+      relationships: relationships.map(({ lastRefresh, ...others }) => ({
+        ...others,
+        isRefreshed: lastRefresh !== undefined,
+      })),
+    });
+  return timeless(a) === timeless(b);
+}

@@ -1,0 +1,246 @@
+// A sidecar with a SPIRE server and ConfigMaps in memory, on a virtual clock. The server follows the rules of
+// SPIRE's API that the sidecar depends on. The tests with a real SPIRE server are in test/interop.
+
+import { readFileSync } from 'node:fs';
+import { clone, create } from '@bufbuild/protobuf';
+import { type Bundle, BundleSchema } from '../../../proto/gen/spire_server_pb.ts';
+import { VirtualClock } from '../../core/clock/virtual.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { silentLog } from '../../core/log/test-log.ts';
+import { rpcStatus } from '../../core/rpc/status.ts';
+import type { Relationship } from '../spire/relationships.ts';
+import type { RelationshipsDocument, StatusDocument } from '../spire/sidecar-contract.ts';
+import { GrpcError } from './grpc-socket.ts';
+import type { ReadRelationships } from './read-relationships.ts';
+import { Sidecar, type SidecarMaps } from './sidecar.ts';
+import type { SidecarRecord } from './sidecar-record.ts';
+import type { BundleFacts, Endpoint, FederatedEntry, Result, SpireApi } from './spire-api.ts';
+
+/** A bundle that a real SPIRE server wrote. */
+export const bootstrap = readFileSync(
+  new URL('../../core/identity/bundle/sample-spire-bundle.json', import.meta.url),
+  'utf8',
+);
+/** The same authorities in another document. */
+export const otherBootstrap = JSON.stringify(JSON.parse(bootstrap));
+
+export const relationship = (
+  trustDomain: string,
+  more: Partial<Relationship> = {},
+): Relationship => ({
+  trustDomain,
+  bundleEndpointURL: `https://${trustDomain}/`,
+  profile: 'https_spiffe',
+  endpointSpiffeID: `spiffe://${trustDomain}/spire/server`,
+  from: 'SpireServer',
+  ...more,
+});
+
+const notFound = (): GrpcError => new GrpcError(rpcStatus.notFound, 'not found');
+
+export class MemorySpire implements SpireApi {
+  readonly held = new Map<string, Endpoint>();
+  readonly bundlesHeld = new Map<string, Bundle>();
+  readonly entriesHeld = new Map<string, readonly string[]>();
+  readonly refreshed: string[] = [];
+  /** Trust domains whose endpoint does not answer, and SPIRE's words about it. */
+  readonly dead = new Map<string, string>();
+  isDown = false;
+  changes = 0;
+
+  async relationships(): Promise<readonly Endpoint[]> {
+    this.#check();
+    return [...this.held.values()];
+  }
+
+  async bundles(): Promise<readonly BundleFacts[]> {
+    this.#check();
+    return [...this.bundlesHeld.values()].map(({ trustDomain, sequenceNumber, refreshHint }) => ({
+      trustDomain,
+      sequence: Number(sequenceNumber),
+      refreshHintSeconds: Number(refreshHint),
+    }));
+  }
+
+  async bundle(trustDomain: string): Promise<Bundle | undefined> {
+    this.#check();
+    const held = this.bundlesHeld.get(trustDomain);
+    return held && clone(BundleSchema, held);
+  }
+
+  async createRelationships(
+    items: readonly { readonly endpoint: Endpoint; readonly bundle: Bundle | undefined }[],
+  ): Promise<readonly Result[]> {
+    return this.#each(items, ({ endpoint, bundle }) => {
+      const { trustDomain } = endpoint;
+      if (this.held.has(trustDomain)) return new GrpcError(rpcStatus.alreadyExists, 'exists');
+      this.held.set(trustDomain, endpointOnly(endpoint));
+      if (bundle !== undefined) this.bundlesHeld.set(trustDomain, bundle);
+      return undefined;
+    });
+  }
+
+  async updateRelationships(items: readonly Endpoint[]): Promise<readonly Result[]> {
+    return this.#each(items, (endpoint) => {
+      if (!this.held.has(endpoint.trustDomain)) return notFound();
+      this.held.set(endpoint.trustDomain, endpointOnly(endpoint));
+      return undefined;
+    });
+  }
+
+  async deleteRelationships(trustDomains: readonly string[]): Promise<readonly Result[]> {
+    return this.#each(trustDomains, (name) => (this.held.delete(name) ? undefined : notFound()));
+  }
+
+  async setBundles(bundles: readonly Bundle[]): Promise<readonly Result[]> {
+    return this.#each(bundles, (bundle) => {
+      this.bundlesHeld.set(bundle.trustDomain, bundle);
+      return undefined;
+    });
+  }
+
+  async deleteBundle(trustDomain: string): Promise<Result> {
+    this.#check();
+    this.changes++;
+    for (const [id, names] of this.entriesHeld) {
+      this.entriesHeld.set(
+        id,
+        names.filter((name) => name !== trustDomain),
+      );
+    }
+    return this.bundlesHeld.delete(trustDomain) ? undefined : notFound();
+  }
+
+  async refresh(trustDomain: string): Promise<void> {
+    this.#check();
+    this.refreshed.push(trustDomain);
+    const why = this.dead.get(trustDomain);
+    if (why !== undefined) throw new GrpcError(rpcStatus.internal, why);
+    if (!this.held.has(trustDomain)) throw notFound();
+    if (!this.bundlesHeld.has(trustDomain)) {
+      throw new GrpcError(rpcStatus.internal, 'bundle not found');
+    }
+  }
+
+  /** The other trust domain has a new bundle. */
+  rotate(trustDomain: string): void {
+    const before = this.bundlesHeld.get(trustDomain);
+    if (before === undefined) throw new Error(`no bundle of ${trustDomain}`);
+    const sequenceNumber = before.sequenceNumber + 1n;
+    this.bundlesHeld.set(trustDomain, create(BundleSchema, { ...before, sequenceNumber }));
+  }
+
+  async entries(federatesWith?: string): Promise<readonly FederatedEntry[]> {
+    this.#check();
+    return [...this.entriesHeld]
+      .map(([id, names]) => ({ id, federatesWith: names }))
+      .filter(
+        (entry) => federatesWith === undefined || entry.federatesWith.includes(federatesWith),
+      );
+  }
+
+  async setFederatesWith(entries: readonly FederatedEntry[]): Promise<readonly Result[]> {
+    return this.#each(entries, ({ id, federatesWith }) => {
+      if (!this.entriesHeld.has(id)) return notFound();
+      if (federatesWith.some((name) => !this.bundlesHeld.has(name))) {
+        return new GrpcError(rpcStatus.internal, 'unable to find federated bundle');
+      }
+      this.entriesHeld.set(id, federatesWith);
+      return undefined;
+    });
+  }
+
+  #each<T>(items: readonly T[], change: (item: T) => Result): readonly Result[] {
+    this.#check();
+    this.changes += items.length;
+    return items.map(change);
+  }
+
+  #check(): void {
+    if (this.isDown) throw new HansaError('HANSA_UNREACHABLE', 'no server at the socket');
+  }
+}
+
+const endpointOnly = ({
+  trustDomain,
+  bundleEndpointURL,
+  profile,
+  endpointSpiffeID,
+}: Endpoint): Endpoint => ({
+  trustDomain,
+  bundleEndpointURL,
+  profile,
+  ...(profile === 'https_spiffe' &&
+    endpointSpiffeID !== undefined && { endpointSpiffeID: endpointSpiffeID }),
+});
+
+export class MemoryMaps implements SidecarMaps {
+  readonly saved = new Map<string, SidecarRecord>();
+  wanted: ReadRelationships | undefined;
+  last: StatusDocument | undefined;
+  writes = 0;
+
+  request(): ReadRelationships | undefined {
+    return this.wanted;
+  }
+  report(): StatusDocument | undefined {
+    return this.last;
+  }
+  records(): ReadonlyMap<string, SidecarRecord> {
+    return this.saved;
+  }
+  async save(record: SidecarRecord): Promise<void> {
+    this.writes++;
+    this.saved.set(record.trustDomain, record);
+  }
+  async saveReport(report: StatusDocument): Promise<void> {
+    this.writes++;
+    this.last = report;
+  }
+}
+
+export class SidecarScene {
+  readonly clock = new VirtualClock();
+  readonly spire = new MemorySpire();
+  readonly maps = new MemoryMaps();
+  #sidecar = this.#start();
+
+  /** Asks for these relationships, and lets ten seconds pass. */
+  async ask(
+    relationships: readonly Relationship[],
+    more: Partial<RelationshipsDocument> = {},
+  ): Promise<void> {
+    this.maps.wanted = {
+      document: {
+        trustDomain: 'a.example',
+        staleAfterSeconds: 3600,
+        withholdStaleBundles: false,
+        relationships,
+        ...more,
+      },
+    };
+    this.#sidecar.wake();
+    await this.clock.advance(10_000);
+  }
+
+  /** The sidecar ends, and another one starts. */
+  async restart(): Promise<void> {
+    await this.#sidecar.stop();
+    this.#sidecar = this.#start();
+    this.#sidecar.wake();
+    await this.clock.advance(10_000);
+  }
+
+  async stop(): Promise<void> {
+    await this.#sidecar.stop();
+  }
+
+  status(trustDomain: string) {
+    return this.maps.last?.relationships.find((each) => each.trustDomain === trustDomain);
+  }
+
+  #start(): Sidecar {
+    const { spire, maps, clock } = this;
+    return new Sidecar({ spire, maps, clock, log: silentLog });
+  }
+}
