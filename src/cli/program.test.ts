@@ -50,6 +50,7 @@ suite('help', () => {
   const unformatted = new Map([
     ['server', 'it runs until it is stopped'],
     ['agent run', 'it runs until it is stopped'],
+    ['spire-sidecar', 'it runs until it is stopped'],
     ['describe', 'it is for people; get has the formats'],
     ['explain', 'it is for people'],
     ['completion', 'it prints a script'],
