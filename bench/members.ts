@@ -14,6 +14,7 @@ import { MemoryKubeClient } from '../test/fakes/memory-kube/memory-kube-client.t
 import { type Figure, median, rounded } from './figure.ts';
 import { sized } from './size.ts';
 import { noNames } from '../src/kubernetes/dns/test-names.ts';
+import { noPolicies } from '../src/kubernetes/policies/test-policy-settings.ts';
 
 const few = sized(5, 2);
 const many = sized(50, 4);
@@ -104,7 +105,13 @@ async function measure(count: number): Promise<number> {
       connectCluster: ({ metadata }) =>
         new MemoryKubeClient({ cluster: byName.get(metadata.name) as MemoryKube }),
     },
-    settings: { namespace, leaseSeconds: 15, unreachableSeconds: 10, dns: noNames },
+    settings: {
+      namespace,
+      leaseSeconds: 15,
+      unreachableSeconds: 10,
+      dns: noNames,
+      policies: noPolicies,
+    },
     home: homeOf(first),
     host: runtime,
   });

@@ -4,6 +4,7 @@ import { configKey, optionalConfigKey } from '../core/config/config-key.ts';
 import { parseChoice, parseCount, parseDnsLabel } from '../core/config/config-values.ts';
 import { HostnameTemplate, parseAnnotationPrefix } from './dns/hostnames.ts';
 import { defaultDnsPrefix, defaultNamespace } from './names.ts';
+import { defaultPolicyKinds, parsePolicyKinds, textOfKind } from './policies/policy-kinds.ts';
 
 export const kubernetesKeys = {
   'kubernetes.namespace': configKey({
@@ -47,5 +48,20 @@ export const kubernetesKeys = {
       'What happens to the DNS name of a federated Service while none of its members has a reachable address: remove, or keep with the last addresses.',
     default: 'remove',
     parse: parseChoice(['remove', 'keep']),
+  }),
+  'kubernetes.policyKinds': configKey({
+    placeholder: 'LIST',
+    meaning:
+      'The kinds of policies that are federated: GROUP/VERSION/RESOURCE/KIND, with :cluster for kinds without a namespace, and commas between them. An empty list turns federated policies off. It is the same for all sites of the set.',
+    default: defaultPolicyKinds,
+    parse: parsePolicyKinds,
+    format: (kinds) => kinds.map(textOfKind).join(','),
+  }),
+  'kubernetes.policyRetentionHours': configKey({
+    placeholder: 'HOURS',
+    meaning:
+      'How long a deleted policy is remembered after all members know of the deletion. A member that is restored from an older backup, or away for longer, does not bring deleted policies back, and its own ones that no other member knows are not spread. It is the same for all sites of the set.',
+    default: '168',
+    parse: parseCount(1, 8760),
   }),
 };

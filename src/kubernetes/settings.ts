@@ -3,6 +3,7 @@
 import { definePlaneSettings } from '../core/config/plane-settings.ts';
 import { kubernetesKeys } from './config-keys.ts';
 import type { NameSettings } from './dns/asked-names.ts';
+import type { PolicyKind } from './policies/policy-kinds.ts';
 
 export interface KubernetesSettings {
   /** The system namespace in all clusters. */
@@ -10,6 +11,13 @@ export interface KubernetesSettings {
   readonly leaseSeconds: number;
   readonly unreachableSeconds: number;
   readonly dns: NameSettings;
+  readonly policies: PolicySettings;
+}
+
+export interface PolicySettings {
+  readonly kinds: readonly PolicyKind[];
+  /** How long deletions are remembered after all members know of them. */
+  readonly retentionMs: number;
 }
 
 export const kubernetesSettings = definePlaneSettings({
@@ -22,6 +30,10 @@ export const kubernetesSettings = definePlaneSettings({
       template: values['kubernetes.dns.hostname'],
       prefix: values['kubernetes.dns.annotationPrefix'],
       whenUnhealthy: values['kubernetes.dns.whenUnhealthy'],
+    },
+    policies: {
+      kinds: values['kubernetes.policyKinds'],
+      retentionMs: values['kubernetes.policyRetentionHours'] * 3_600_000,
     },
   }),
 });

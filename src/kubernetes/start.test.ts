@@ -11,6 +11,7 @@ import { TrustDomain } from '../api/values/trust-domain.ts';
 import { TestCluster } from './members/test-cluster.ts';
 import { startKubernetes } from './start.ts';
 import { noNames } from './dns/test-names.ts';
+import { noPolicies } from './policies/test-policy-settings.ts';
 
 async function setUp() {
   const clock = new VirtualClock();
@@ -36,6 +37,7 @@ async function setUp() {
     leaseSeconds: 15,
     unreachableSeconds: 10,
     dns: noNames,
+    policies: noPolicies,
   });
   plane.hostControllers?.(testRuntime({ clock, random, metrics, store }));
   const put = async (spec: object, generation = 1, status: object = {}): Promise<void> => {

@@ -28,7 +28,10 @@ export interface SyncedMembers {
 }
 
 /** Whether objects can be created in the namespace. */
-export function isOpen({ namespaces }: Pick<SyncedMember, 'namespaces'>, name: string): boolean {
+export function isOpen(
+  { namespaces }: { readonly namespaces: Pick<Cached<Namespace>, 'byKey'> },
+  name: string,
+): boolean {
   const found = namespaces.byKey(name);
   return (
     found !== undefined &&

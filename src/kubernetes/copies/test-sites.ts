@@ -4,6 +4,7 @@ import type { NativeService } from '../../api/kinds/native-service.ts';
 import type { Clock, Random, Timer } from '../../core/clock/clock.ts';
 import type { KubeObject } from '../../core/kube/kube-client.ts';
 import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
+import type { ChangeListener } from '../../core/kube/reflector/reflector-options.ts';
 import { silentLog } from '../../core/log/test-log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { StartedController } from '../../core/reconcile/controller.ts';
@@ -30,7 +31,7 @@ export const systemNamespace = 'hansa-system';
 /** A cache that follows a collection when its view delivers. */
 class TestCache<T extends KubeObject> {
   readonly #objects = new Map<string, T>();
-  readonly #listeners = new Set<(change: ObjectChange<T>) => void>();
+  readonly #listeners = new Set<ChangeListener<T>>();
   readonly #indexOf: (object: T) => string | undefined;
   readonly #view: TestView;
 
@@ -55,7 +56,7 @@ class TestCache<T extends KubeObject> {
     return this.#objects.values();
   }
 
-  onChange(listener: (change: ObjectChange<T>) => void): () => void {
+  onChange(listener: ChangeListener<T>): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
@@ -64,7 +65,7 @@ class TestCache<T extends KubeObject> {
     const old = this.#objects.get(key);
     if (now === undefined) this.#objects.delete(key);
     else this.#objects.set(key, now);
-    for (const listener of this.#listeners) listener({ key, old, new: now });
+    for (const listener of this.#listeners) listener({ key, old, new: now }, true);
   }
 }
 

@@ -16,6 +16,7 @@ import { testLeague } from '../members/test-league.ts';
 import { League } from './league.ts';
 import { observeLeague } from './league-metrics.ts';
 import { noNames } from '../dns/test-names.ts';
+import { noPolicies } from '../policies/test-policy-settings.ts';
 
 async function setUp(isSupervisor = true) {
   // Its MemberSet is not used: the league makes its own.
@@ -38,7 +39,13 @@ async function setUp(isSupervisor = true) {
       trustDomain: TrustDomain.parse('lubeck.example'),
       connectCluster: () => home,
     },
-    settings: { namespace: 'hansa-system', leaseSeconds: 15, unreachableSeconds: 10, dns: noNames },
+    settings: {
+      namespace: 'hansa-system',
+      leaseSeconds: 15,
+      unreachableSeconds: 10,
+      dns: noNames,
+      policies: noPolicies,
+    },
     home: homeCluster,
     host: runtime,
     holder: 'lubeck.example/h/1/u',

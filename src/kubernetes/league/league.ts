@@ -17,6 +17,7 @@ import { removeOwnCopies } from '../leaving/remove-own-copies.ts';
 import { type MemberConnector, memberConnector } from '../members/connect-member.ts';
 import { MemberSet } from '../members/member-set.ts';
 import type { KubernetesSettings } from '../settings.ts';
+import { policiesPart } from '../policies/policies-part.ts';
 import { vmsPart } from '../vms/vms-part.ts';
 import { MemberControllers } from './member-controllers.ts';
 import { type LedMember, memberLeadership } from './member-leadership.ts';
@@ -117,7 +118,7 @@ export class League {
   async #lead(signal: AbortSignal): Promise<void> {
     const { context, host, home } = this.#options;
     const { clock, random, log } = context;
-    const { namespace, unreachableSeconds } = this.#options.settings;
+    const { namespace, unreachableSeconds, policies } = this.#options.settings;
     log.info('this site is a supervisor', { cluster: home.metadata.name });
     const connector = memberConnector({
       ...context,
@@ -134,6 +135,7 @@ export class League {
       random,
       log,
       unreachableAfterMs: unreachableSeconds * 1000,
+      policyKinds: policies.kinds,
     });
     const controllers = this.#memberControllers(members);
     const leaving = this.#leavingMembers(members, connector);
@@ -168,6 +170,7 @@ export class League {
       controllerOf: (member) =>
         memberController(member.clusterID, [
           copiesPart({ member, members, clock, log, namespace, lookUp }),
+          policiesPart({ member, members, clock, settings: settings.policies }),
           vmsPart({ member, clock, namespace }),
           dnsPart({ member, members, clock, namespace, settings: settings.dns, lookUp }),
         ]),

@@ -15,6 +15,7 @@ import type { ConnectedMember } from '../members/connected-member.ts';
 import { MemberSet } from '../members/member-set.ts';
 import type { MemberSettings } from '../members/member.ts';
 import type { ObjectMeta } from '../objects.ts';
+import type { PolicyKind } from '../policies/policy-kinds.ts';
 import { MemberControllers } from './member-controllers.ts';
 import { memberLeadership } from './member-leadership.ts';
 import { runControllers } from '../../../test/fakes/memory-kube/cluster-controllers.ts';
@@ -71,7 +72,7 @@ export class MemoryCluster {
       },
     });
     for (const resource of resources) this.kube.serve(resource);
-    this.#user = new MemoryKubeClient({ cluster: this.kube });
+    this.#user = new MemoryKubeClient({ cluster: this.kube, manager: 'kubectl' });
   }
 
   /** All objects, by plural. */
@@ -137,6 +138,8 @@ export interface MemoryLeagueOptions {
   readonly settings?: (id: string, index: number) => Partial<MemberSettings>;
   /** Kinds that the clusters serve beside those of Kubernetes and of the plane. */
   readonly resources?: readonly Resource[];
+  /** The kinds of policies that the site follows. Default: none. */
+  readonly policyKinds?: readonly PolicyKind[];
 }
 
 /** The namespace shop exists in each cluster. */
@@ -206,6 +209,7 @@ export class MemoryLeague {
       },
       random,
       unreachableAfterMs: 10_000,
+      policyKinds: this.#options.policyKinds ?? [],
     });
     const host = new ReconcileRuntime({
       clock,

@@ -18,6 +18,7 @@ import { League } from '../league/league.ts';
 import { leaseName } from '../names.ts';
 import type { EndpointSlice, Service } from '../objects.ts';
 import { noNames } from '../dns/test-names.ts';
+import { noPolicies } from '../policies/test-policy-settings.ts';
 
 const group = 'clusters.hansa.dev/v1alpha1';
 const siteUser = 'site-';
@@ -171,7 +172,13 @@ export class TestSupervisor {
           return new MemoryKubeClient({ cluster: member(id).kube, user });
         },
       },
-      settings: { namespace: 'hansa-system', leaseSeconds, unreachableSeconds: 10, dns: noNames },
+      settings: {
+        namespace: 'hansa-system',
+        leaseSeconds,
+        unreachableSeconds: 10,
+        dns: noNames,
+        policies: noPolicies,
+      },
       home: {
         metadata: { name: this.#home, uid: 'u', generation: 1 },
         spec: { issuer: 'x', apiServer: `https://${this.#home}.example`, local: true },

@@ -26,8 +26,10 @@ import {
   identityCollections,
   memberLimits,
   objectCollections,
+  policyCollections,
 } from './member-collections.ts';
 import type { Member, MemberLeader, MemberSettings, MemberState } from './member.ts';
+import type { PolicyKind } from '../policies/policy-kinds.ts';
 import { listedMembers } from './read-federation.ts';
 
 export interface ConnectedMemberOptions
@@ -41,9 +43,11 @@ export interface ConnectedMemberOptions
   readonly rivals?: (() => readonly Rival[]) | undefined;
   /** Default `memberLimits`. */
   readonly limits?: CacheLimits | undefined;
+  /** The kinds of policies that are federated. Default: none. */
+  readonly policyKinds?: readonly PolicyKind[] | undefined;
   /** Called while the certificate of the API server does not fit its CA. */
   readonly doubt?: (() => void) | undefined;
-  /** Called when the settings, the state or the leader changed. */
+  /** Called when the settings, the state, the leader, or the state of an added kind changed. */
   readonly changed: () => void;
 }
 
@@ -66,12 +70,15 @@ export class ConnectedMember implements Member {
   readonly namespaces: Member['namespaces'];
   readonly nativeServices: Member['nativeServices'];
   readonly virtualMachines: Member['virtualMachines'];
+  readonly policies: Member['policies'];
+  readonly policyRecords: Member['policyRecords'];
   readonly #options: ConnectedMemberOptions;
   readonly #clock: Clock;
   readonly #identity: ReturnType<typeof identityCollections>;
   readonly #objects: ReadonlyMap<string, AnyReflector>;
   /** They never decide the state of the member. */
   readonly #added: ReadonlyMap<string, AnyReflector>;
+  #addedState = '';
   readonly #releaseIdentity: (() => void)[] = [];
   /** Empty while its identity is unknown or wrong. */
   #releaseObjects: (() => void)[] = [];
@@ -115,9 +122,17 @@ export class ConnectedMember implements Member {
     this.namespaces = objects.namespaces;
     this.nativeServices = objects.nativeServices;
     this.#objects = new Map(Object.entries(objects));
-    const added = addedCollections(collections, namespace);
+    const addition = { ...collections, statusChanged: () => this.#additionChanged() };
+    const added = addedCollections(addition, namespace);
     this.virtualMachines = added.virtualMachines;
-    this.#added = new Map(Object.entries(added));
+    const { policies, policyRecords } = policyCollections(addition, options.policyKinds ?? []);
+    this.policies = policies;
+    this.policyRecords = policyRecords;
+    this.#added = new Map<string, AnyReflector>([
+      ...Object.entries(added),
+      ...policies,
+      ...(policies.size === 0 ? [] : [['policyRecords', policyRecords] as const]),
+    ]);
     this.#state = {
       state: 'Connecting',
       ...this.#now(),
@@ -221,6 +236,22 @@ export class ConnectedMember implements Member {
     this.#unled =
       error === undefined ? undefined : noLeaderFinding(this.clusterID, failureOf(error));
     this.#evaluate();
+  }
+
+  /** Parts of the member controller wait for these kinds by themselves. */
+  #additionChanged(): void {
+    if (this.#isStopped) return;
+    const state = [...this.#added]
+      .map(([name, reflector]) => {
+        const { isSynced, failure } = reflector.status();
+        // Other failures pass, or are those of the whole member.
+        const isMissing = failure?.reason === 'not-found' || failure?.reason === 'forbidden';
+        return `${name} ${isSynced} ${isMissing}`;
+      })
+      .join();
+    if (state === this.#addedState) return;
+    this.#addedState = state;
+    this.#options.changed();
   }
 
   #evaluate(): void {

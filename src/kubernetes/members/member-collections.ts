@@ -7,13 +7,16 @@ import { type VirtualMachine, virtualMachineKind } from '../../api/kinds/virtual
 import { version } from '../../api/object.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
-import type { CacheBudget, CacheLimits } from '../../core/kube/reflector/cache-budget.ts';
+import { CacheBudget, type CacheLimits } from '../../core/kube/reflector/cache-budget.ts';
 import { Reflector } from '../../core/kube/reflector/reflector.ts';
 import type { Log } from '../../core/log/log.ts';
 import { serviceNameLabel } from '../names.ts';
 import type { EndpointSlice, Namespace, Node, ObjectMeta, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
+import { allOfKind, idOfKind, type PolicyKind } from '../policies/policy-kinds.ts';
+import { type CachedRecord, readRecord, recordsPath } from '../policies/policy-records.ts';
+import { type CachedPolicy, readPolicy } from '../policies/read-policy.ts';
 import { serviceOfVm } from '../vms/vm-tags.ts';
 import { type ReflectedClaim, readClaim } from './identity.ts';
 import type { ReflectedFederation } from './read-federation.ts';
@@ -48,6 +51,16 @@ const fewObjects = { maxObjects: 1000, maxBytes: 8 * mebibyte, maxValues: 100_00
 export const memberLimits: CacheLimits = {
   maxObjects: 200_000,
   maxBytes: 192 * mebibyte,
+  maxValues: 6_000_000,
+};
+
+/**
+ * Of policies and their records, beside `memberLimits`, so that too many of them hide no Services. There is room for
+ * 10,000 policies of 4 KiB with their records in each of the usual kinds.
+ */
+export const policyLimits: CacheLimits = {
+  maxObjects: 100_000,
+  maxBytes: 256 * mebibyte,
   maxValues: 6_000_000,
 };
 
@@ -134,6 +147,33 @@ export function addedCollections(options: CollectionOptions, namespace: string) 
           return typeof name === 'string' ? [keyOf({ ...(vm.metadata as ObjectMeta), name })] : [];
         },
       },
+    }),
+  };
+}
+
+/** Kinds that a cluster may not serve, as `addedCollections`. Policies by `idOfKind`. */
+export function policyCollections(
+  options: Omit<CollectionOptions, 'budget'>,
+  kinds: readonly PolicyKind[],
+) {
+  const common = commonOptions({ ...options, budget: new CacheBudget(policyLimits) });
+  const limits = policyLimits;
+  const policies = kinds.map((kind): [string, Reflector<CachedPolicy>] => [
+    idOfKind(kind),
+    new Reflector<CachedPolicy>({
+      ...common,
+      limits,
+      path: allOfKind(kind),
+      transform: readPolicy,
+    }),
+  ]);
+  return {
+    policies: new Map(policies),
+    policyRecords: new Reflector<CachedRecord>({
+      ...common,
+      limits,
+      path: recordsPath,
+      transform: readRecord,
     }),
   };
 }

@@ -17,6 +17,7 @@ import {
   type ReflectedFederation,
   sharedServers,
 } from './read-federation.ts';
+import type { PolicyKind } from '../policies/policy-kinds.ts';
 import { UnconnectedClient } from './unconnected-client.ts';
 
 export interface MemberSetOptions {
@@ -30,6 +31,8 @@ export interface MemberSetOptions {
   readonly random: Random;
   readonly log: Log;
   readonly unreachableAfterMs: number;
+  /** The kinds of policies that are federated. Default: none. */
+  readonly policyKinds?: readonly PolicyKind[];
   /** What this site holds of one member. Default `memberLimits`. */
   readonly limits?: CacheLimits;
 }

@@ -5,6 +5,8 @@ import type { NativeService } from '../../api/kinds/native-service.ts';
 import type { VirtualMachine } from '../../api/kinds/virtual-machine.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import type { Reflector } from '../../core/kube/reflector/reflector.ts';
+import type { CachedRecord } from '../policies/policy-records.ts';
+import type { CachedPolicy } from '../policies/read-policy.ts';
 import type { EndpointSlice, Namespace, Node, Service } from '../objects.ts';
 
 export type MemberSettings = NonNullable<Federation['spec']['members']>[number];
@@ -52,12 +54,18 @@ export interface Member {
   readonly nativeServices: Reflector<NativeService & KubeObject, 'federated'>;
   /** By NAMESPACE/NAME of the Service that their tags name. A cluster may not serve them. */
   readonly virtualMachines: Reflector<VirtualMachine & KubeObject, 'service'>;
+  /** Those of the configured kinds, by RESOURCE.GROUP. A cluster may not serve them. */
+  readonly policies: ReadonlyMap<string, Reflector<CachedPolicy>>;
+  readonly policyRecords: Reflector<CachedRecord>;
 }
 
 /** The members that `Federation` of the home cluster lists. */
 export interface Members {
   get(clusterID: string): Member | undefined;
   list(): readonly Member[];
-  /** Calls `listener` when a member comes, goes, or changes its settings, state or leader. Returns how to stop. */
+  /**
+   * Calls `listener` when a member comes, goes, or changes its settings, state or leader, or when one of the kinds
+   * that it may not serve was read, is missing, or is served again. Returns how to stop.
+   */
   onChange(listener: (clusterID: string) => void): () => void;
 }

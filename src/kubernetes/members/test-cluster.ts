@@ -16,6 +16,7 @@ export const paths = {
   claims: `/apis/${clustersGroup}/${version}/clusterclaims`,
   federations: `/apis/${clustersGroup}/${version}/federations`,
   nativeServices: `/apis/${clustersGroup}/${version}/nativeservices`,
+  virtualMachines: `/apis/${clustersGroup}/${version}/virtualmachines`,
   services: '/api/v1/services',
   slices: '/apis/discovery.k8s.io/v1/endpointslices',
   nodes: '/api/v1/nodes',

@@ -5,6 +5,7 @@ import type { Kind } from '../../../src/api/kind.ts';
 import { clusterClaimKind } from '../../../src/api/kinds/cluster-claim.ts';
 import { federationKind } from '../../../src/api/kinds/federation.ts';
 import { nativeServiceKind } from '../../../src/api/kinds/native-service.ts';
+import { policyRecordKind } from '../../../src/api/kinds/policy-record.ts';
 import { virtualMachineKind } from '../../../src/api/kinds/virtual-machine.ts';
 import { version } from '../../../src/api/object.ts';
 import { applyDefaults } from '../../../src/api/schema/default.ts';
@@ -77,4 +78,5 @@ export const leagueResources: readonly Resource[] = [
   federationKind,
   nativeServiceKind,
   virtualMachineKind,
+  policyRecordKind,
 ].map((kind) => customResource(kind as Kind));

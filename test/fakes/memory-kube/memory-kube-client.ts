@@ -26,6 +26,8 @@ export interface MemoryKubeClientOptions {
   readonly cluster: MemoryKube;
   /** Default: one that may do everything, unless the cluster has rules. */
   readonly user?: string;
+  /** The field manager of all writes, instead of that of the plane. */
+  readonly manager?: string;
   readonly link?: KubeLink | undefined;
 }
 
@@ -34,12 +36,14 @@ const defaultTimeoutMs = 10_000;
 export class MemoryKubeClient extends KubeVerbs {
   readonly cluster: MemoryKube;
   readonly #user: string;
+  readonly #manager: string | undefined;
   readonly #link: KubeLink | undefined;
 
-  constructor({ cluster, user = 'admin', link }: MemoryKubeClientOptions) {
+  constructor({ cluster, user = 'admin', manager, link }: MemoryKubeClientOptions) {
     super(cluster.name);
     this.cluster = cluster;
     this.#user = user;
+    this.#manager = manager;
     this.#link = link;
   }
 
@@ -99,10 +103,12 @@ export class MemoryKubeClient extends KubeVerbs {
   #callOf({
     method,
     path,
-    query = {},
+    query: given = {},
     body,
     contentType = 'application/json',
   }: KubeRequest): KubeCall {
+    const isManaged = this.#manager !== undefined && 'fieldManager' in given;
+    const query = isManaged ? { ...given, fieldManager: this.#manager } : given;
     // What was sent does not change with the object of the caller.
     const parsed: unknown =
       body === undefined

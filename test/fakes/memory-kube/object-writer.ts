@@ -29,7 +29,14 @@ import {
   type Resource,
   type Target,
 } from './resource.ts';
-import { defined, fieldsOf, type SentObject, type StoredObject, textOf } from './stored-object.ts';
+import {
+  defined,
+  type Fields,
+  fieldsOf,
+  type SentObject,
+  type StoredObject,
+  textOf,
+} from './stored-object.ts';
 
 export interface AdmissionRequest {
   readonly operation: 'CREATE' | 'UPDATE' | 'DELETE';
@@ -174,7 +181,8 @@ export class ObjectWriter {
       throw new KubeFailure(500, '', 'resourceVersion should not be set on objects to be created');
     }
     if (this.#get(target, name) !== undefined) throw alreadyExists(qualifiedName(resource), name);
-    return jsonResponse(201, this.#put(resource, prepared));
+    const managed = this.#managed(target, fieldManager, prepared, undefined);
+    return jsonResponse(201, this.#put(resource, managed));
   }
 
   #created(resource: Resource, sent: SentObject): SentObject {
@@ -234,8 +242,30 @@ export class ObjectWriter {
       this.#erase(resource, old);
       return jsonResponse(200, object);
     }
-    if (jsonEquals(object, old)) return jsonResponse(200, old);
-    return jsonResponse(200, this.#put(resource, object));
+    const { managedFields: _managed, ...known } = old.metadata;
+    if (jsonEquals(object, { ...old, metadata: known })) return jsonResponse(200, old);
+    return jsonResponse(200, this.#put(resource, this.#managed(target, fieldManager, object, old)));
+  }
+
+  /** Times have whole seconds. A manager keeps its entry as long as it exists. */
+  #managed(
+    { resource, isStatus }: Target,
+    manager: string,
+    object: SentObject,
+    old: StoredObject | undefined,
+  ): SentObject {
+    if (resource.hasManagers !== true) return object;
+    const subresource = isStatus ? 'status' : '';
+    const known = ((old?.metadata['managedFields'] ?? []) as readonly Fields[]).filter(
+      (entry) => entry['manager'] !== manager || (entry['subresource'] ?? '') !== subresource,
+    );
+    const entry = {
+      manager,
+      operation: 'Update',
+      time: this.#now(),
+      ...(isStatus && { subresource }),
+    };
+    return { ...object, metadata: { ...object.metadata, managedFields: [...known, entry] } };
   }
 
   #mayPut({ resource, isStatus }: Target, old: StoredObject | undefined): boolean {

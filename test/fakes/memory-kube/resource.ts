@@ -20,6 +20,8 @@ export interface Resource {
   readonly hasStatus: boolean;
   /** Custom resources have a generation, need a version in updates, and have a type in lists. */
   readonly isCustom?: boolean;
+  /** Whether `managedFields` tells who wrote it when, without the fields. Others have none here. */
+  readonly hasManagers?: boolean;
   /** A PUT creates what does not exist. */
   readonly createsOnUpdate?: boolean;
   /** An update without a version replaces whatever is there. */

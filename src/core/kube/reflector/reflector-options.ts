@@ -68,4 +68,8 @@ export interface ReflectorStatus {
   readonly failure: (Failure & { readonly atMs: number }) | undefined;
 }
 
-export type ChangeListener<T> = (change: ObjectChange<T>) => void;
+/**
+ * `isSeen`: the change happened just now, because the watch that sent it has no gap before it. Otherwise it
+ * happened at any time since the reflector last followed the collection.
+ */
+export type ChangeListener<T> = (change: ObjectChange<T>, isSeen: boolean) => void;

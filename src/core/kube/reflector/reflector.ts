@@ -16,6 +16,7 @@ import type {
 } from './reflector-options.ts';
 import type { Step } from './reflector-plan.ts';
 import { ReflectorRun, type RunObserver } from './reflector-run.ts';
+import { WatchGap } from './watch-gap.ts';
 
 /** They happen to every watch now and then. */
 const normalReasons: ReadonlySet<FailureReason> = new Set<FailureReason>([
@@ -49,6 +50,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
   #lists = 0;
   #lastEventMs: number | undefined;
   #failure: ReflectorStatus['failure'];
+  readonly #gap: WatchGap;
 
   constructor(options: ReflectorOptions<T, I>) {
     this.#options = options;
@@ -61,6 +63,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
     this.#cache = new ObjectCache(indexes);
     this.#share = options.budget?.share();
     this.#sinceMs = options.clock.now();
+    this.#gap = new WatchGap(options.clock);
   }
 
   /** By NAMESPACE/NAME, or NAME. */
@@ -117,7 +120,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
   /** Returns how to stop. The listener is not called for what is cached already. */
   onChange(listener: ChangeListener<T>): () => void {
     // A wrapper, so that one function can listen twice.
-    const own: ChangeListener<T> = (change) => listener(change);
+    const own: ChangeListener<T> = (change, isSeen) => listener(change, isSeen);
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
   }
@@ -219,16 +222,18 @@ export class Reflector<T extends KubeObject, I extends string = never> {
       },
       watchBegins: () => {
         this.#failure = undefined;
+        this.#gap.opened();
         hooks?.statusChanged?.();
       },
       listed: (changes, isRestart) => {
         this.#lists++;
         this.#failure = undefined;
+        this.#gap.listed();
         this.#enter('watching');
         if (isRestart) this.#log.warn('the history of the cluster restarted');
         hooks?.listed?.(this.#cache.size);
         hooks?.changed?.(changes.length);
-        for (const change of changes) this.#notify(change, stopped);
+        for (const change of changes) this.#notify(change, false, stopped);
         if (stopped.aborted) return;
         hooks?.statusChanged?.();
         for (const done of this.#waiters) done();
@@ -236,13 +241,15 @@ export class Reflector<T extends KubeObject, I extends string = never> {
       },
       changed: (change) => {
         hooks?.changed?.(1);
-        this.#notify(change, stopped);
+        this.#notify(change, this.#gap.isClosed, stopped);
       },
       received: () => {
         this.#lastEventMs = clock.now();
+        this.#gap.heard();
       },
       failed: (failure, delayMs, failures) => {
         this.#enter('waiting');
+        this.#gap.ended(failure.reason);
         hooks?.failed?.(failure.reason);
         const isNormal = normalReasons.has(failure.reason);
         if (!isNormal) this.#failure = { ...failure, atMs: clock.now() };
@@ -254,11 +261,11 @@ export class Reflector<T extends KubeObject, I extends string = never> {
     };
   }
 
-  #notify(change: ObjectChange<T>, stopped: AbortSignal): void {
+  #notify(change: ObjectChange<T>, isSeen: boolean, stopped: AbortSignal): void {
     for (const listener of this.#listeners) {
       if (stopped.aborted) return;
       try {
-        listener(change);
+        listener(change, isSeen);
       } catch (error) {
         this.#log.error('a listener of a reflector failed', { key: change.key, error });
       }

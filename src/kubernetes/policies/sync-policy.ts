@@ -1,0 +1,140 @@
+// Brings one federated policy in the target to the newest version, step by step, as the compiler says. Every write is
+// fenced, and each can be the last one before a crash.
+
+import { KubeStatusError } from '../../core/kube/kube-errors.ts';
+import { kubePath } from '../../core/kube/kube-path.ts';
+import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
+import { asConflict } from '../copies/sync-term.ts';
+import type { Namespace } from '../objects.ts';
+import { readNamespace } from '../members/read-objects.ts';
+import { applyStep } from './apply-policy.ts';
+import { compilePolicy, type Step } from './compile-policy.ts';
+import { policyKey } from './policy-keys.ts';
+import { collectionOf, pathOfPolicy, type PolicyKind } from './policy-kinds.ts';
+import { isRead } from './policy-member.ts';
+import type { PolicyRef } from './policy-ref.ts';
+import type { Place } from './policy-state.ts';
+import { type FreshState, type PolicyTerm, refusedForMs } from './policy-term.ts';
+import { readPolicy } from './read-policy.ts';
+import { tellOutcome } from './tell-outcome.ts';
+
+/** An edit takes two or three. After so many, others have their turn. */
+const mostSteps = 8;
+
+export async function syncPolicy(
+  term: PolicyTerm,
+  ref: PolicyRef,
+  context: ReconcileContext,
+): Promise<ReconcileResult | undefined> {
+  const { member } = term.options;
+  const kind = term.kindOf(ref);
+  // A change of the member adds all keys again.
+  if (kind === undefined || !isRead(member, ref) || !member.namespaces.isSynced) return undefined;
+  await term.definitions.recent(kind);
+  let fresh: FreshState | undefined;
+  for (let count = 1; count <= mostSteps; count++) {
+    context.signal.throwIfAborted();
+    const step = nextStep(term, ref, kind, fresh);
+    if (step.do === 'rest') return rest(term, ref, step, context);
+    if (step.do === 'read') fresh = await readFresh(term, ref, kind);
+    else {
+      await applied(term, ref, kind, step, fresh, context);
+      // What was read holds until this leader writes the policy.
+      if (step.do !== 'record' && step.do !== 'forget') fresh = undefined;
+    }
+  }
+  return { requeueAfterMs: 0 };
+}
+
+/** What the caches and own writes, or a fresh read, say that is to be done next. */
+export function nextStep(
+  term: PolicyTerm,
+  ref: PolicyRef,
+  kind: PolicyKind,
+  fresh?: FreshState,
+): Step {
+  const { retentionMs } = term.options.settings;
+  return compilePolicy({
+    target: term.target(ref, kind, fresh),
+    others: term.others(ref),
+    nowMs: term.now.nowMs,
+    retentionMs,
+  });
+}
+
+async function applied(
+  term: PolicyTerm,
+  ref: PolicyRef,
+  kind: PolicyKind,
+  step: Exclude<Step, { readonly do: 'rest' }>,
+  fresh: FreshState | undefined,
+  context: ReconcileContext,
+): Promise<void> {
+  const key = policyKey(ref);
+  const sighting = term.sightings.get(key);
+  await applyStep(term, ref, kind, step, fresh, context);
+  // It counts once. A newer one may have come meanwhile.
+  if (step.do !== 'forget' && term.sightings.get(key) === sighting) term.sightings.delete(key);
+}
+
+async function rest(
+  term: PolicyTerm,
+  ref: PolicyRef,
+  { outcome }: Extract<Step, { readonly do: 'rest' }>,
+  context: ReconcileContext,
+): Promise<ReconcileResult | undefined> {
+  const waitMs = outcome && (await tellOutcome(term, ref, outcome, context));
+  if (waitMs !== undefined) return { requeueAfterMs: waitMs };
+  const refusal = term.refusals.get(policyKey(ref));
+  if (refusal === undefined) return undefined;
+  const leftMs = refusal.atMs + refusedForMs - term.now.monotonicMs;
+  return { requeueAfterMs: Math.max(1000, leftMs) };
+}
+
+/**
+ * The policy first: if it is absent, and its collection, CRD and namespace are there after that, it did not go with
+ * one of them.
+ */
+async function readFresh(term: PolicyTerm, ref: PolicyRef, kind: PolicyKind): Promise<FreshState> {
+  const { client } = term.options.member;
+  const { namespace, name } = ref;
+  const found = await orMissing(() => client.get(pathOfPolicy(kind, namespace, name)));
+  const path = collectionOf(kind, namespace);
+  const response = await client.request({ method: 'GET', path, query: { limit: '1' } });
+  if (response.status !== 200 && response.status !== 404) {
+    throw new KubeStatusError(term.options.member.clusterID, `list ${path}`, response);
+  }
+  const definition = await term.definitions.read(kind);
+  const isServed = response.status === 200 && definition.state === 'served';
+  return {
+    object: found === undefined ? undefined : readPolicy(found),
+    place: {
+      isServed,
+      crdUID: definition.state === 'served' ? definition.uid : undefined,
+      ...(await namespaceOf(term, kind, namespace)),
+    },
+  };
+}
+
+async function namespaceOf(
+  { options }: PolicyTerm,
+  { isNamespaced }: PolicyKind,
+  name: string,
+): Promise<Pick<Place, 'namespace' | 'namespaceUID'>> {
+  if (!isNamespaced) return { namespace: 'open', namespaceUID: '' };
+  const path = kubePath`/api/v1/namespaces/${name}`;
+  const sent = await orMissing(() => options.member.client.get<Namespace>(path));
+  if (sent === undefined) return { namespace: 'missing', namespaceUID: '' };
+  const { metadata, status } = readNamespace(sent);
+  const isClosing = metadata.deletionTimestamp !== undefined || status?.phase === 'Terminating';
+  return { namespace: isClosing ? 'closing' : 'open', namespaceUID: metadata.uid ?? '' };
+}
+
+async function orMissing<T>(get: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await get();
+  } catch (error) {
+    if (error instanceof KubeStatusError && error.status === 404) return undefined;
+    throw asConflict(error);
+  }
+}

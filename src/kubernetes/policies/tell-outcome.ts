@@ -1,0 +1,91 @@
+// Tells users in the status of a record what became of the policy in this member.
+
+import type { ReconcileContext } from '../../core/reconcile/controller.ts';
+import { findCondition, setCondition } from '../../core/reconcile/conditions.ts';
+import { bounded } from '../copies/sync-conditions.ts';
+import { asConflict } from '../copies/sync-term.ts';
+import { writerOf, type Written } from '../fencing/fenced-writer.ts';
+import type { PolicyOutcome } from './compile-policy.ts';
+import { pathOfRecord, readRecord, sentRecord } from './policy-records.ts';
+import { type PolicyRef, recordNameOf } from './policy-ref.ts';
+import type { PolicyTerm } from './policy-term.ts';
+
+/** The condition of records. */
+export const replicatedCondition = 'Replicated';
+
+/** Between two writes for one record, so that a flapping policy does not become a flood of writes. */
+const pauseMs = 1000;
+
+/** Returns after how long it must be called again, if at all. */
+export async function tellOutcome(
+  term: PolicyTerm,
+  ref: PolicyRef,
+  outcome: PolicyOutcome,
+  context: ReconcileContext,
+): Promise<number | undefined> {
+  const name = recordNameOf(ref);
+  const live = term.records.live(name);
+  if (live === undefined) return undefined;
+  const update = {
+    type: replicatedCondition,
+    status: outcome.status,
+    reason: outcome.reason,
+    message: bounded(explainOutcome(ref, outcome)),
+  };
+  const known = findCondition(live.status?.conditions, update.type);
+  const isTold =
+    known?.status === update.status &&
+    known.reason === update.reason &&
+    known.message === update.message;
+  if (isTold) return undefined;
+  const { nowMs, monotonicMs } = term.now;
+  const readyMs = (term.toldMs.get(name) ?? monotonicMs - pauseMs) + pauseMs;
+  if (readyMs > monotonicMs) return readyMs - monotonicMs;
+  context.signal.throwIfAborted();
+  term.toldMs.set(name, monotonicMs);
+  const conditions = setCondition(live.status?.conditions, update, nowMs);
+  const object: Written = { ...sentRecord(live), status: { conditions } } as Written;
+  try {
+    const writer = writerOf(term.options.member.client, context);
+    const answer = await writer.replaceStatus(pathOfRecord(name), object);
+    term.records.wrote(name, readRecord(answer), live);
+    return undefined;
+  } catch (error) {
+    term.records.forget(name);
+    throw asConflict(error);
+  }
+}
+
+/** What happened, and what a user can do. */
+export function explainOutcome(
+  { namespace, name }: PolicyRef,
+  { reason, detail = '' }: PolicyOutcome,
+): string {
+  const policy = namespace === '' ? name : `${namespace}/${name}`;
+  switch (reason) {
+    case 'Replicated':
+      return `This cluster has the newest version of ${policy}.`;
+    case 'StoredDifferently':
+      return `This cluster has the newest version of ${policy}, but its API server stores it in another way: it has other defaults, or an older schema without some of the fields. Other clusters do not copy it from here.`;
+    case 'NamespaceMissing':
+      return `This cluster has no namespace ${namespace}. It gets the policy when the namespace is created.`;
+    case 'NotServed':
+      return 'This cluster does not serve the kind of the policy. It gets the policy when the CRD is installed.';
+    case 'UserPolicyInTheWay':
+      return `This cluster has a policy ${policy} without the annotation, which is not changed. Add the annotation to federate it, or delete or rename it to get the federated policy.`;
+    case 'RejectedByServer':
+      return `The API server of this cluster rejects the newest version: ${detail}`;
+    case 'TooLarge':
+      return 'The policy of this cluster has more than 512 KiB, so it is not federated. Make it smaller.';
+    case 'Terminating':
+      return 'The policy is being deleted and waits for its finalizers.';
+    case 'NoSource':
+      return 'No cluster that can be read has the content of the newest version. This cluster gets it when one of them can be read.';
+    case 'Stale':
+      return 'This cluster was away for longer than deletions are remembered, and no other cluster knows the policy, so it is not federated. Edit it to federate it again, or delete it.';
+    case 'Deleted':
+      return 'A user deleted the policy. The record goes when all clusters have known it for long enough.';
+    case 'FederationEnded':
+      return 'A user removed the annotation, so the policy is no longer federated. Policies of users stay where they are.';
+  }
+}
