@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import { parseHostnames } from '../../src/kubernetes/dns/hostnames.ts';
 import { until } from '../e2e/until.ts';
 import { type NameServer, startNameServer, whyNoBind } from './bind.ts';
 import { type ExternalDns, startExternalDns } from './external-dns.ts';
@@ -58,6 +59,43 @@ suite('ExternalDNS and BIND', { skip }, () => {
     await kube.client.send({ method: 'DELETE', path: `${services}/shop` });
     await answers('shop.fed.example');
     assert.equal(await server.statusOf('shop.fed.example'), 'NXDOMAIN');
+  });
+
+  test('the longest names that a site allows are answered, and go with their Services', async () => {
+    const deep = `${'d'.repeat(47)}.${`${'e'.repeat(58)}.`.repeat(3)}fed.example`;
+    const names = [`${'w'.repeat(47)}.fed.example`, deep];
+    assert.ok(deep.length <= 237 && deep.length > 230, `${deep.length}`);
+    for (const [at, name] of names.entries()) {
+      assert.deepEqual(parseHostnames(name).names, [name]);
+      await createService(`long-${at}`, {
+        'external-dns.alpha.kubernetes.io/hostname': name,
+        'external-dns.alpha.kubernetes.io/target': '192.0.2.9',
+      });
+      await answers(name, '192.0.2.9');
+    }
+    for (const [at, name] of names.entries()) {
+      await kube.client.send({ method: 'DELETE', path: `${services}/long-${at}` });
+      await answers(name);
+    }
+  });
+
+  test('a longer name would stay for ever, so a site refuses it', async () => {
+    const name = `${'x'.repeat(63)}.fed.example`;
+    assert.deepEqual(parseHostnames(name).names, []);
+    await createService('too-long', {
+      'external-dns.alpha.kubernetes.io/hostname': name,
+      'external-dns.alpha.kubernetes.io/target': '192.0.2.10',
+    });
+    await answers(name, '192.0.2.10');
+    await kube.client.send({ method: 'DELETE', path: `${services}/too-long` });
+    await createService('next', {
+      'external-dns.alpha.kubernetes.io/hostname': 'next.fed.example',
+      'external-dns.alpha.kubernetes.io/target': '192.0.2.11',
+    });
+    await answers('next.fed.example', '192.0.2.11');
+    await kube.client.send({ method: 'DELETE', path: `${services}/next` });
+    await answers('next.fed.example');
+    assert.deepEqual(await server.dig(name), ['192.0.2.10'], 'ExternalDNS owns no such record');
   });
 
   test('a ClusterIP without targets gets no name', async () => {

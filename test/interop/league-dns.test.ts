@@ -193,6 +193,18 @@ suite('DNS names of three clusters', { skip }, () => {
     await stopAll();
   });
 
+  test('a name that is too long for ExternalDNS is refused, and others are answered', async () => {
+    await runBoth();
+    const long = 'l'.repeat(63);
+    await publish(north, long, ['10.1.9.6'], external('10.1.0.12'));
+    await publish(north, 'beside', ['10.1.9.7'], external('10.1.0.13'));
+    await until(async () => (await reasonOf(north, long)) === 'HostnameRefused');
+    await answers(`beside.${zone}`, '10.1.0.13');
+    assert.deepEqual(await carriersOf(long), []);
+    assert.deepEqual(await server.dig(`${long}.${zone}`), []);
+    await stopAll();
+  });
+
   test('a name that a user wrote on a copy is answered, from the cluster of the copy', async () => {
     await runExternalDns(west, 'west');
     await publish(north, 'hand', ['10.1.9.5'], external('10.1.0.5'));

@@ -6,7 +6,7 @@ import { HostnameTemplate, parseAnnotationPrefix, parseHostnames } from './hostn
 const ref = { scope: 'namespaced', namespace: 'shop', name: 'web' } as const;
 /** A legal name of this length. */
 const long = (length: number): string =>
-  `${`${'a'.repeat(62)}.`.repeat(5).slice(0, length - 8)}.example`.replace('..', 'a.');
+  `${`a.${`${'a'.repeat(62)}.`.repeat(5)}`.slice(0, length - 8)}.example`.replace('..', 'a.');
 
 describe('names in an annotation', () => {
   test('are separated by commas, without case, spaces and the dot of the root', () => {
@@ -19,12 +19,19 @@ describe('names in an annotation', () => {
     assert.deepEqual(parseHostnames(' '), { names: [], problems: [] });
   });
 
-  test('have at most 253 characters', () => {
-    assert.equal(long(253).length, 253);
-    assert.deepEqual(parseHostnames(long(253)).names, [long(253)]);
-    const { names, problems } = parseHostnames(long(254));
+  test('leave room for the longer name that ExternalDNS writes beside each, up to 253 characters', () => {
+    assert.equal(long(237).length, 237);
+    assert.deepEqual(parseHostnames(long(237)).names, [long(237)]);
+    for (const length of [238, 253, 254]) {
+      const { names, problems } = parseHostnames(long(length));
+      assert.deepEqual(names, []);
+      assert.match(problems.join(), new RegExp(`has ${length} characters. Use at most 237`));
+    }
+    const labelled = (length: number): string => `${'a'.repeat(length)}.${'a'.repeat(63)}.example`;
+    assert.deepEqual(parseHostnames(labelled(47)).names, [labelled(47)]);
+    const { names, problems } = parseHostnames(labelled(48));
     assert.deepEqual(names, []);
-    assert.match(problems.join(), /has 254 characters/);
+    assert.match(problems.join(), /first label has 48 characters. Use at most 47/);
   });
 
   test('are refused with a reason where they are illegal, and the others stay', () => {
@@ -82,7 +89,7 @@ describe('the template of names', () => {
     const template = HostnameTemplate.parse(`{name}.{namespace}.${long(200)}`);
     const { names, problems } = template.nameOf({ ...ref, name: 'w'.repeat(63) });
     assert.deepEqual(names, []);
-    assert.match(problems.join(), /at most 253/);
+    assert.match(problems.join(), /at most 237/);
   });
 
   test('reserves the names that it makes for the Services that it makes them for', () => {

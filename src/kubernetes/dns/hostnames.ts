@@ -8,7 +8,14 @@ import type { FederatedRef } from '../services/federated-name.ts';
 
 /** So many names of the greatest length fit into what the plane reads of an annotation. */
 const mostNames = 4;
-const maxLength = 253;
+/**
+ * ExternalDNS writes a TXT record beside each name: its `--txt-prefix` and the type of the record stand before the
+ * first label. If that name is too long, ExternalDNS publishes the record without an owner, and then neither changes
+ * nor deletes it. This is room for `cname-` and ten characters of a prefix.
+ */
+const ownerLength = 16;
+const maxLength = 253 - ownerLength;
+const maxFirstLabel = 63 - ownerLength;
 const label = '[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?';
 const legal = new RegExp(`^(?:${label}\\.)+${label}$`);
 
@@ -44,10 +51,13 @@ function hostnameProblem(name: string): string | undefined {
     return `${shown} is refused: a wildcard would answer for names of other Services. Write each name.`;
   }
   if (name.length > maxLength) {
-    return `${shown} is refused: it has ${name.length} characters, and a DNS name has at most ${maxLength}.`;
+    return `${shown} is refused: it has ${name.length} characters. Use at most ${maxLength}, because ExternalDNS writes a longer name beside it.`;
   }
   if (!legal.test(name) || /(?:^|\.)\d+$/.test(name)) {
     return `${shown} is refused: it is no DNS name. Use labels of at most 63 letters, digits and hyphens, at least two, with dots between them.`;
+  }
+  if (name.indexOf('.') > maxFirstLabel) {
+    return `${shown} is refused: its first label has ${name.indexOf('.')} characters. Use at most ${maxFirstLabel}, because ExternalDNS writes a longer name beside it.`;
   }
   return undefined;
 }
