@@ -41,6 +41,13 @@ export const vmAnnotation = 'vm.antreaplus.vmware-tanzu.com';
 /** The manager of our slices; the controllers of Kubernetes leave those of others alone. */
 export const managedByLabel = 'endpointslice.kubernetes.io/managed-by';
 export const serviceNameLabel = 'kubernetes.io/service-name';
+/**
+ * On slices that another program brought from another cluster, such as Cilium Cluster Mesh: that cluster. It is a
+ * label of KEP-1645.
+ */
+export const sourceClusterLabel = 'multicluster.kubernetes.io/source-cluster';
+/** On Services that Linkerd makes for those of other clusters. It copies their annotations, ours too. */
+export const mirrorLabel = 'mirror.linkerd.io/mirrored-service';
 export const manager = 'clusters.hansa.dev';
 /** The manager of the Services of VirtualMachines and of their slices. Those are no copies. */
 export const vmManager = 'vms.clusters.hansa.dev';

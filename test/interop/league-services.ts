@@ -69,6 +69,7 @@ export const slicesPath = (namespace: string): string =>
 export interface ServiceOptions {
   readonly namespace?: string;
   readonly annotations?: Readonly<Record<string, string>>;
+  readonly labels?: Readonly<Record<string, string>>;
   readonly spec?: Readonly<Record<string, unknown>>;
 }
 
@@ -76,12 +77,12 @@ export interface ServiceOptions {
 export function createService(
   cluster: KubeCluster,
   name: string,
-  { namespace = shop, annotations = {}, spec = {} }: ServiceOptions,
+  { namespace = shop, annotations = {}, labels = {}, spec = {} }: ServiceOptions,
 ): Promise<ServiceObject> {
   return cluster.create<ServiceObject>(`/api/v1/namespaces/${namespace}/services`, {
     apiVersion: 'v1',
     kind: 'Service',
-    metadata: { name, annotations },
+    metadata: { name, annotations, labels },
     spec: { ports: [{ port: 80 }], ...spec },
   });
 }

@@ -13,6 +13,7 @@ import { League, leagueTools } from './league.ts';
 import { awayTests } from './league-away.ts';
 import { hostileTests } from './league-hostile.ts';
 import { machineTests } from './league-machines.ts';
+import { meshTests } from './league-meshes.ts';
 import { reachTests } from './league-reach.ts';
 import { clusterNames, shop, systemNamespace } from './league-members.ts';
 import {
@@ -388,5 +389,6 @@ suite('federated Services of three clusters', { skip }, () => {
   reachTests(() => league, reach);
   awayTests(() => league, reach);
   machineTests(() => league, reach);
+  meshTests(() => league);
   hostileTests(() => league);
 });

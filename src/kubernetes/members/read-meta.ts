@@ -7,14 +7,22 @@ import {
   manager,
   managedByLabel,
   memberAnnotations,
+  mirrorLabel,
   originKey,
   serviceNameLabel,
+  sourceClusterLabel,
   vmAnnotation,
 } from '../names.ts';
 import type { ObjectMeta, OwnerReference } from '../objects.ts';
 import { compact, itemsIn, recordIn, textIn, timeIn } from './field-values.ts';
 
-const labels: ReadonlySet<string> = new Set([managedByLabel, serviceNameLabel, originKey]);
+const labels: ReadonlySet<string> = new Set([
+  managedByLabel,
+  mirrorLabel,
+  originKey,
+  serviceNameLabel,
+  sourceClusterLabel,
+]);
 const annotations: ReadonlySet<string> = new Set([
   ...memberAnnotations.global,
   ...memberAnnotations.namespaced,

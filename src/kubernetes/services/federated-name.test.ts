@@ -25,6 +25,16 @@ describe('the annotation of a federated Service', () => {
     assert.ok(memberAnnotations.namespaced.includes('svc.federated.antreaplus.vmware.com'));
   });
 
+  test('on a Service that Linkerd made for one of another cluster is a problem', () => {
+    const [key = ''] = memberAnnotations.global;
+    const labels = { 'mirror.linkerd.io/mirrored-service': 'true' };
+    const meta = { name: 'x-east', namespace: 'shop', annotations: { [key]: 'foo' }, labels };
+    const found = federatedRefOf(meta, 'hansa-system');
+    assert.ok(found && 'reason' in found);
+    assert.equal(found.reason, 'MirrorService');
+    assert.equal(federatedRefOf({ ...meta, annotations: {} }, 'hansa-system'), undefined);
+  });
+
   test('may stand there in two spellings that agree', () => {
     const [one = '', two = ''] = memberAnnotations.global;
     assert.ok(isRef(read({ [one]: 'foo', [two]: 'foo' })));

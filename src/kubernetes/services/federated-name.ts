@@ -1,7 +1,7 @@
 // Reads from annotations which federated Service a Service or NativeService belongs to.
 
 import { excerpt } from '../../api/values/trust-domain.ts';
-import { memberAnnotations } from '../names.ts';
+import { memberAnnotations, mirrorLabel } from '../names.ts';
 import type { ObjectMeta } from '../objects.ts';
 
 /** A federated Service. Its copies have this namespace and name. */
@@ -12,7 +12,7 @@ export interface FederatedRef {
 }
 
 export interface NameProblem {
-  readonly reason: 'ConflictingAnnotations' | 'IllegalName' | 'SystemNamespace';
+  readonly reason: 'ConflictingAnnotations' | 'IllegalName' | 'MirrorService' | 'SystemNamespace';
   readonly message: string;
 }
 
@@ -46,7 +46,7 @@ export function isServiceName(text: string): boolean {
 
 /** Undefined for what has no such annotation. */
 export function federatedRefOf(
-  { annotations = {}, namespace = '' }: ObjectMeta,
+  { annotations = {}, labels = {}, namespace = '' }: ObjectMeta,
   systemNamespace: string,
 ): FederatedRef | NameProblem | undefined {
   const found = (['global', 'namespaced'] as const).flatMap((scope) =>
@@ -57,6 +57,10 @@ export function federatedRefOf(
   );
   const [first, ...others] = found;
   if (first === undefined) return undefined;
+  if (labels[mirrorLabel] !== undefined) {
+    const message = `Linkerd made this Service for one of another cluster, and copied the annotation ${first.key}. Only the original is a member.`;
+    return { reason: 'MirrorService', message };
+  }
   const other = others.find(({ scope, name }) => scope !== first.scope || name !== first.name);
   if (other !== undefined) {
     const message = `The annotations ${first.key} and ${other.key} contradict each other. Remove one of them.`;

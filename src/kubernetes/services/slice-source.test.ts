@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { keyOfMember } from './member-service.ts';
-import { parseSourceID, sourceID } from './slice-source.ts';
+import { isSource, parseSourceID, sourceID } from './slice-source.ts';
 
 const service = { clusterID: 'a', kind: 'Service', namespace: 'shop', name: 'web' } as const;
 
@@ -25,4 +25,16 @@ test('anything else is no ID of a source', () => {
     'a/Service/shop/web/other/x',
   ];
   for (const text of bad) assert.equal(parseSourceID(text), undefined, text);
+});
+
+test('a slice that another program brought from another cluster is no source', () => {
+  const slice = (labels: Readonly<Record<string, string>>) => ({
+    metadata: { name: 'web-1', labels: { 'kubernetes.io/service-name': 'web', ...labels } },
+  });
+  const managedBy = 'endpointslice.kubernetes.io/managed-by';
+  assert.ok(isSource(slice({})));
+  assert.ok(isSource(slice({ [managedBy]: 'endpointslice-controller.k8s.io' })));
+  const cilium = { [managedBy]: 'endpointslice-mesh-controller.cilium.io' };
+  const from = { 'multicluster.kubernetes.io/source-cluster': 'east' };
+  assert.ok(!isSource(slice({ ...cilium, ...from })));
 });

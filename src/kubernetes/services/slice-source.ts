@@ -1,7 +1,13 @@
 // Where the endpoints of a slice of a copy come from: one slice of a member Service, or the addresses of
 // one. Slices carry this in an annotation, so that each source can be followed alone.
 
-import { epochAnnotation, managedByLabel, manager, sourceAnnotation } from '../names.ts';
+import {
+  epochAnnotation,
+  managedByLabel,
+  manager,
+  sourceAnnotation,
+  sourceClusterLabel,
+} from '../names.ts';
 import type { EndpointSlice } from '../objects.ts';
 import { isVmSlice } from '../vms/vm-marks.ts';
 import { keyOfMember, type MemberService } from './member-service.ts';
@@ -54,7 +60,12 @@ export function isOwnSlice(slice: Pick<EndpointSlice, 'metadata'>): boolean {
   return slice.metadata.annotations?.[epochAnnotation] !== undefined && !isVmSlice(slice);
 }
 
-/** Whether its endpoints may be those of a member Service: slices of copies never are. */
+/**
+ * Whether its endpoints may be those of a member Service. Slices of copies never are. Neither are those that another
+ * program brought from another cluster: a member has only endpoints of its own cluster.
+ */
 export function isSource(slice: Pick<EndpointSlice, 'metadata'>): boolean {
-  return slice.metadata.labels?.[managedByLabel] !== manager && !isOwnSlice(slice);
+  const { labels } = slice.metadata;
+  if (labels?.[sourceClusterLabel] !== undefined) return false;
+  return labels?.[managedByLabel] !== manager && !isOwnSlice(slice);
 }
