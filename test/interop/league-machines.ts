@@ -8,7 +8,15 @@ import { backendPort } from './host-programs.ts';
 import type { KubeCluster } from './kube-cluster.ts';
 import type { League } from './league.ts';
 import { clusterNames, shop, systemNamespace } from './league-members.ts';
-import { createService, findService, servicePath, untilCopies } from './league-services.ts';
+import {
+  createService,
+  findService,
+  namespacedAnnotation,
+  publish,
+  servicePath,
+  slicesPath,
+  untilCopies,
+} from './league-services.ts';
 import { backendText, type ReachScene } from './reach-scene.ts';
 
 const group = 'clusters.hansa.dev/v1alpha1';
@@ -24,7 +32,7 @@ interface MachineObject {
 
 interface MachineOptions {
   readonly tags: Readonly<Record<string, string>>;
-  readonly address: string;
+  readonly address?: string;
   readonly id?: string;
 }
 
@@ -33,6 +41,7 @@ async function addMachine(
   name: string,
   { tags, address, ...more }: MachineOptions,
 ): Promise<void> {
+  const networkInterfaces = address === undefined ? [] : [{ internalIP: address }];
   await cluster.create(machinesPath, {
     apiVersion: group,
     kind: 'VirtualMachine',
@@ -40,7 +49,7 @@ async function addMachine(
     spec: {
       ...more,
       tags,
-      networkInterfaces: [{ internalIP: address }],
+      networkInterfaces,
       ports: [{ name: 'http', port: backendPort }],
     },
   });
@@ -62,6 +71,22 @@ async function untilTold(cluster: KubeCluster, name: string, told: string): Prom
     },
     () => `${name} in ${cluster.name} is told ${told}, not ${found}`,
   );
+}
+
+/** The endpoints of a Service of machines, as `ADDRESS HOSTNAME`. */
+async function endpointsOf(cluster: KubeCluster, service: string): Promise<readonly string[]> {
+  interface Slices {
+    readonly items: readonly {
+      readonly endpoints:
+        | readonly { readonly addresses: readonly string[]; readonly hostname?: string }[]
+        | null;
+    }[];
+  }
+  const selector = encodeURIComponent(`kubernetes.io/service-name=${service}`);
+  const { items } = await cluster.get<Slices>(`${slicesPath(shop)}?labelSelector=${selector}`);
+  return items
+    .flatMap(({ endpoints }) => endpoints ?? [])
+    .map(({ addresses, hostname }) => `${addresses.join()} ${hostname}`);
 }
 
 export function machineTests(scene: () => League, reach: () => Promise<ReachScene>): void {
@@ -123,6 +148,62 @@ export function machineTests(scene: () => League, reach: () => Promise<ReachScen
     await north.send('DELETE', servicePath(shop, 'mine'));
     await untilTold(north, 'taker', 'mine True Published');
     await north.send('DELETE', `${machinesPath}/taker`);
+  });
+
+  test('machines without an address, with two tags or with a name or address of another are told so', async () => {
+    const { north, south } = clusters();
+    await publish(south, 'lender', ['10.2.62.9'], {
+      annotations: { [namespacedAnnotation]: 'lent' },
+    });
+    await untilCopies([north], 'lent', ['10.2.62.9:8080'], shop);
+    const fleet = { 'svc.hansa.dev': 'fleet' };
+    const bad = {
+      lost: { tags: fleet },
+      torn: { tags: { ...fleet, 'svc.antreaplus.vmware.com': 'other' }, address: '10.1.62.2' },
+      twin: { tags: fleet, address: '10.1.62.1' },
+      // The copy of a federated Service has this name.
+      thief: { tags: { 'svc.hansa.dev': 'lent' }, address: '10.1.62.3' },
+    };
+    await addMachine(north, 'good', { tags: fleet, address: '10.1.62.1' });
+    for (const [name, options] of Object.entries(bad)) await addMachine(north, name, options);
+    await untilTold(north, 'good', 'fleet True Published');
+    await untilTold(north, 'lost', '- False NoAddress');
+    await untilTold(north, 'torn', '- False ConflictingTags');
+    await untilTold(north, 'twin', 'fleet True AddressInUse');
+    await untilTold(north, 'thief', '- False ServiceConflict');
+    assert.deepEqual(await endpointsOf(north, 'fleet'), ['10.1.62.1 good']);
+    assert.equal(await findService(north, shop, 'other'), undefined);
+    await untilCopies([north], 'lent', ['10.2.62.9:8080'], shop);
+    for (const name of ['good', ...Object.keys(bad)]) {
+      await north.send('DELETE', `${machinesPath}/${name}`);
+    }
+    await south.send('DELETE', servicePath(shop, 'lender'));
+  });
+
+  test('a name of 253 characters becomes a legal one, or is refused with a reason', async () => {
+    const { north } = clusters();
+    const long = `${'m'.repeat(62)}.`.repeat(4) + 'm';
+    assert.equal(long.length, 253);
+    await addMachine(north, long, { tags: { 'svc.hansa.dev': '' }, address: '10.1.63.1' });
+    let told = '';
+    await until(async () => {
+      told = await toldIn(north, long);
+      return told.endsWith(' True Published');
+    }, 'the machine has a Service');
+    const [service = ''] = told.split(' ');
+    assert.match(service, /^m{52}-[0-9a-f]{10}$/);
+    assert.deepEqual(await endpointsOf(north, service), [`10.1.63.1 ${service}`]);
+    await addMachine(north, 'wordy', { tags: { 'svc.hansa.dev': long }, address: '10.1.63.2' });
+    await untilTold(north, 'wordy', '- False IllegalName');
+    const tags = { 'svc.hansa.dev': 'plain', 'svc.global.federated.hansa.dev': long };
+    await addMachine(north, 'far', { tags, address: '10.1.63.3' });
+    await untilTold(north, 'far', 'plain True IllegalName');
+    assert.equal(
+      (await findService(north, shop, 'plain'))?.metadata.annotations?.[vmAnnotation],
+      'plain',
+    );
+    for (const name of [long, 'wordy', 'far'])
+      await north.send('DELETE', `${machinesPath}/${name}`);
   });
 
   test('the API server refuses machines with bad addresses, ports and tags', async () => {
