@@ -49,6 +49,11 @@ export class ServiceCaller {
     return this.#client.ask(await this.find(name, namespace, family), port);
   }
 
+  /** What answers at an address, as a machine beside the cluster calls it. */
+  reach(address: string, port: number): Promise<string> {
+    return this.#client.ask(address, port);
+  }
+
   async #lookUp(host: string, family: Family): Promise<readonly string[]> {
     const { resolver: known } = this.cluster;
     if (known === undefined) throw new Error(`${this.cluster.name} has no DNS`);
