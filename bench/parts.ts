@@ -9,8 +9,11 @@ export const trustParts = ['bundle', 'mint', 'streams', 'federations', 'agents']
 /** Compared with kube-apiserver. */
 export const authParts = ['reviews'] as const;
 
-/** Compared with client-go, with the writes of the API servers themselves, and (`idle`) with a site without the plane. */
-export const kubernetesParts = ['reflector', 'league', 'members', 'idle'] as const;
+/**
+ * Compared with client-go, with the writes of the API servers themselves, (`vm-names`) with ExternalDNS by itself,
+ * and (`idle`) with a site without the plane.
+ */
+export const kubernetesParts = ['reflector', 'league', 'members', 'vm-names', 'idle'] as const;
 
 /** The Go programs that the benchmarks run. */
 export const benchTools = [
@@ -20,6 +23,7 @@ export const benchTools = [
   'kube-proxy',
   'coredns',
   'client-go',
+  'external-dns',
   'mint',
   'streams',
   'agent-load',

@@ -8,9 +8,10 @@ import { before, suite, test } from 'node:test';
 import type { Figure } from '../../bench/figure.ts';
 import { benchTools } from '../../bench/parts.ts';
 import { execute, type Ran, repository } from '../e2e/daemon.ts';
+import { whyNoBind } from './bind.ts';
 import { missingTools } from './tool.ts';
 
-const skip = missingWrk() ?? (await missingTools(...benchTools));
+const skip = missingWrk() ?? (whyNoBind() || (await missingTools(...benchTools)));
 
 function missingWrk(): string | undefined {
   return spawnSync('wrk', ['--version']).error === undefined
