@@ -1,6 +1,6 @@
 // `make demo DEMO=clusters`: three Kubernetes clusters and two sites on one machine. A Service of one cluster is
-// found and reached in all of them, also after the site that led them was killed. The demo checks every line that
-// it prints, and exits with 1 if one is false.
+// found and reached in all of them, also after the site that led them was killed. So is a machine outside Kubernetes.
+// The demo checks every line that it prints, and exits with 1 if one is false.
 
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { type KubeCluster, startKubeCluster } from '../interop/kube-cluster.ts';
 import { ServiceCaller } from '../interop/service-callers.ts';
 import { ensureTool, type ToolName } from '../tools/build.ts';
 import { type Daemon, execute, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
+import { tellNames } from './demo-cluster-names.ts';
 import { expect, refused, seconds, succeeds, tell, whyUntrue } from './narration.ts';
 import { whyNoHosts } from './separate-host.ts';
 import { until } from './until.ts';
@@ -67,7 +68,7 @@ class DemoSite {
 
   #flags(clusters: Clusters, name: ClusterName): readonly string[] {
     const { kubeconfig } = clusters[name];
-    const prefix = ['--endpoint-prefix', `${addressOf(clusters, name)}/32`, '--routable'];
+    const prefix = ['--endpoint-prefix', `${addressOf(clusters, name)}/32`, '--routable', '--dns'];
     return [
       '--kubeconfig',
       kubeconfig,
@@ -146,11 +147,16 @@ async function untilCopies(
   );
 }
 
-/** What answers behind the federated Service, asked from a machine of this cluster by its name. */
-async function call(cluster: KubeCluster): Promise<string> {
+/** What answers behind a federated Service, asked from a machine of this cluster by its name. */
+async function call(
+  cluster: KubeCluster,
+  name = 'web',
+  namespace = 'shop',
+  port = 80,
+): Promise<string> {
   const caller = await ServiceCaller.start(cluster);
   try {
-    return await caller.call('web', 'shop');
+    return await caller.call(name, namespace, 4, port);
   } finally {
     await caller.stop();
   }
@@ -217,7 +223,7 @@ async function tour(clusters: Clusters, lubeck: DemoSite, bruges: DemoSite): Pro
   });
   if (whyNoCalls === false) {
     await tell('a client in each cluster calls web.shop', async () => {
-      const answers = await Promise.all(all.map(call));
+      const answers = await Promise.all(all.map((cluster) => call(cluster)));
       expect(answers.join() === 'north,north,north', `they reached ${answers.join()}`);
       return 'DNS, ClusterIP and TCP lead to north';
     });
@@ -261,6 +267,16 @@ async function tour(clusters: Clusters, lubeck: DemoSite, bruges: DemoSite): Pro
     }, 'a conflict');
     await succeeds(kubectl(west, ['delete', 'service', 'other', '-n', 'shop']));
     return 'left out, with the reason: north is older';
+  });
+  await tellNames({
+    ...clusters,
+    address: addressOf(clusters, 'west'),
+    site: (...args) => lubeck.run(...args),
+    kubectl,
+    call:
+      whyNoCalls === false
+        ? (cluster, name, port) => call(cluster, name, 'hansa-system', port)
+        : undefined,
   });
   await tell('the site that leads west is killed (-9)', async () => {
     const leader = await leaderOf(west, [lubeck, bruges]);
@@ -332,7 +348,7 @@ try {
   });
   const byName = Object.fromEntries(started.map((one) => [one.name, one])) as Clusters;
   if (hasProxy) {
-    for (const name of ['north', 'south'] as const) backends.push(await startBackend(byName, name));
+    for (const name of clusterNames) backends.push(await startBackend(byName, name));
   }
   await tour(byName, ...sites);
   process.stdout.write(`done in ${seconds(performance.now() - begun)}.`);
