@@ -182,6 +182,38 @@ suite('GitOps, with a real kube-apiserver', { skip }, () => {
     assert.equal(await atSite('workloadentry/web'), undefined);
   });
 
+  test('with the rights for it, the site takes over workload entries, offers and grants too', async () => {
+    const kinds = ['WorkloadEntry', 'ServiceOffer', 'FederationGrant'];
+    const rules = [{ kinds, verbs: ['create', 'patch', 'delete'] }];
+    const role = hansaKind('Role', 'gitops-more', { rules });
+    const subjects = [{ kind: 'User', name: 'cluster:app1' }];
+    const binding = hansaKind('RoleBinding', 'gitops-more', { role: 'gitops-more', subjects });
+    for (const object of [role, binding]) {
+      const { code, stderr } = await hansa(['apply', '-f', '-', '--data-dir', site.dataDir], {
+        stdin: JSON.stringify(object),
+      });
+      assert.equal(code, 0, stderr);
+    }
+    const spiffeID = 'spiffe://lubeck.example/db';
+    await apply(hansaKind('ServiceOffer', 'db', { spiffeID, protocol: 'tcp', port: 5432 }));
+    await apply(
+      hansaKind('FederationGrant', 'visby-db', {
+        peer: 'visby.example',
+        offers: ['db'],
+        nodeInstances: { ids: ['spiffe://visby.example/web'] },
+      }),
+    );
+    // The entry was refused before.
+    const names = ['workloadentry/web', 'serviceoffer/db', 'federationgrant/visby-db'];
+    for (const what of names) {
+      await wait(what, 'condition=Accepted');
+      assert.ok(await atSite(what), what);
+      await kubectl.ok(['delete', what]);
+      await run('wait', what, '--for=delete');
+    }
+    await run('delete', 'rolebinding', 'gitops-more', '--yes');
+  });
+
   test('Roles and RoleBindings of the cluster cannot grant more than it has', async () => {
     const kinds = ['SPIFFEFederation', 'JoinToken', 'Role', 'RoleBinding'];
     const rules = [{ kinds, verbs: ['create', 'patch', 'delete'] }];
