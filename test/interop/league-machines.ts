@@ -86,7 +86,8 @@ async function endpointsOf(cluster: KubeCluster, service: string): Promise<reado
   const { items } = await cluster.get<Slices>(`${slicesPath(shop)}?labelSelector=${selector}`);
   return items
     .flatMap(({ endpoints }) => endpoints ?? [])
-    .map(({ addresses, hostname }) => `${addresses.join()} ${hostname}`);
+    .map(({ addresses, hostname }) => `${addresses.join()} ${hostname}`)
+    .toSorted();
 }
 
 export function machineTests(scene: () => League, reach: () => Promise<ReachScene>): void {
@@ -136,6 +137,23 @@ export function machineTests(scene: () => League, reach: () => Promise<ReachScen
       async () => (await findService(north, shop, 'i-0123456789abcdef0')) === undefined,
       'the Service goes with its last machine',
     );
+  });
+
+  test('machines with one name in their tags share a Service, which goes with the last of them', async () => {
+    const { north, south } = clusters();
+    const tags = { 'svc.hansa.dev': 'crew', 'svc.global.federated.hansa.dev': 'crew' };
+    await addMachine(north, 'crew-1', { tags, address: '10.1.64.1' });
+    await addMachine(north, 'crew-2', { tags, address: '10.1.64.2' });
+    for (const name of ['crew-1', 'crew-2']) await untilTold(north, name, 'crew True Published');
+    assert.deepEqual(await endpointsOf(north, 'crew'), ['10.1.64.1 crew-1', '10.1.64.2 crew-2']);
+    const both = ['10.1.64.1', '10.1.64.2'].map((address) => `${address}:${backendPort}`);
+    await untilCopies([south], 'crew', both);
+    await north.send('DELETE', `${machinesPath}/crew-1`);
+    await untilCopies([south], 'crew', both.slice(1));
+    assert.ok(await findService(north, shop, 'crew'));
+    await north.send('DELETE', `${machinesPath}/crew-2`);
+    await untilCopies([south], 'crew', undefined);
+    await until(async () => (await findService(north, shop, 'crew')) === undefined, 'it is gone');
   });
 
   test("a machine never takes a user's Service", async () => {

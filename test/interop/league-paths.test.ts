@@ -1,5 +1,5 @@
 // The five paths of service discovery on three real clusters: pods ask the DNS of their cluster, and machines ask
-// BIND, into which ExternalDNS writes the names. Each client then opens a TCP connection to what it found. Each path
+// BIND, into which ExternalDNS writes the names, with a prefix of annotations that is set. Each client then opens a TCP connection to what it found. Each path
 // is shown for clients beside the backend and in both other clusters.
 
 import assert from 'node:assert/strict';
@@ -25,6 +25,8 @@ const skip =
   (await missingTools(...leagueTools, 'kube-proxy', 'coredns', 'external-dns'));
 
 const zone = 'fed.example';
+/** Of the annotations that this ExternalDNS reads, so that another one in the cluster would leave them alone. */
+const annotationPrefix = 'names.hansa.test';
 const group = 'clusters.hansa.dev/v1alpha1';
 
 suite('the five paths of service discovery', { skip }, () => {
@@ -42,12 +44,19 @@ suite('the five paths of service discovery', { skip }, () => {
     league = await League.start({
       etcd,
       sites: ['lubeck'],
-      flags: ['--kubernetes-dns-hostname', `{name}.${zone}`],
+      flags: [
+        '--kubernetes-dns-hostname',
+        `{name}.${zone}`,
+        '--kubernetes-dns-annotation-prefix',
+        annotationPrefix,
+      ],
       clusters: { north: own, south: own, west: own },
     });
     const { north, south } = league.clusters;
     await changeMember(north, 'south', { dns: true });
-    externalDns = await startExternalDns(south.kubeconfig, server);
+    externalDns = await startExternalDns(south.kubeconfig, server, {
+      annotationPrefix: `${annotationPrefix}/`,
+    });
     scene = await ReachScene.start(league.clusters);
     [address = ''] = scene.addresses;
     await publish(south, 'pods', [address], { spec: { ports: [{ port: backendPort }] } });
