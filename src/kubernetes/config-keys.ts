@@ -3,6 +3,7 @@
 import { configKey, optionalConfigKey } from '../core/config/config-key.ts';
 import { parseChoice, parseCount, parseDnsLabel } from '../core/config/config-values.ts';
 import { HostnameTemplate, parseAnnotationPrefix } from './dns/hostnames.ts';
+import { parseImage } from './spire/server-image.ts';
 import { defaultDnsPrefix, defaultNamespace } from './names.ts';
 import { defaultPolicyKinds, parsePolicyKinds, textOfKind } from './policies/policy-kinds.ts';
 
@@ -63,5 +64,26 @@ export const kubernetesKeys = {
       'How long a deleted policy is remembered after all members know of the deletion. A member that is restored from an older backup, or away for longer, does not bring deleted policies back, and its own ones that no other member knows are not spread. It is the same for all sites of the set.',
     default: '168',
     parse: parseCount(1, 8760),
+  }),
+  'kubernetes.spire.enabled': configKey({
+    placeholder: 'CHOICE',
+    meaning:
+      'Whether the site operates the SPIRE servers of Clusters with spec.spire: true, or false.',
+    default: 'false',
+    parse: parseChoice(['true', 'false']),
+  }),
+  'kubernetes.spire.serverImage': configKey({
+    placeholder: 'IMAGE',
+    meaning: 'The image of the SPIRE servers that the site operates.',
+    default: 'ghcr.io/spiffe/spire-server:1.12.4',
+    parse: parseImage,
+  }),
+  'kubernetes.spire.sidecarImage': optionalConfigKey({
+    placeholder: 'IMAGE',
+    meaning:
+      'The image of Hansa for the sidecar that hands relationships to SPIRE, in clusters without spire-controller-manager.',
+    withoutIt: 'SPIRE gets relationships only where spire-controller-manager runs.',
+    parse: parseImage,
+    format: (image) => image,
   }),
 };

@@ -5,7 +5,14 @@ import { kubernetesKeys } from './config-keys.ts';
 import type { NameSettings } from './dns/asked-names.ts';
 import type { PolicyKind } from './policies/policy-kinds.ts';
 
-export interface KubernetesSettings {
+export interface SpireSettings {
+  readonly isEnabled: boolean;
+  readonly serverImage: string;
+  readonly sidecarImage: string | undefined;
+}
+
+/** For cluster sets. */
+export interface LeagueSettings {
   /** The system namespace in all clusters. */
   readonly namespace: string;
   readonly leaseSeconds: number;
@@ -18,6 +25,10 @@ export interface PolicySettings {
   readonly kinds: readonly PolicyKind[];
   /** How long deletions are remembered after all members know of them. */
   readonly retentionMs: number;
+}
+
+export interface KubernetesSettings extends LeagueSettings {
+  readonly spire: SpireSettings;
 }
 
 export const kubernetesSettings = definePlaneSettings({
@@ -34,6 +45,11 @@ export const kubernetesSettings = definePlaneSettings({
     policies: {
       kinds: values['kubernetes.policyKinds'],
       retentionMs: values['kubernetes.policyRetentionHours'] * 3_600_000,
+    },
+    spire: {
+      isEnabled: values['kubernetes.spire.enabled'] === 'true',
+      serverImage: values['kubernetes.spire.serverImage'],
+      sidecarImage: values['kubernetes.spire.sidecarImage'],
     },
   }),
 });

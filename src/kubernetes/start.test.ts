@@ -38,6 +38,7 @@ async function setUp() {
     unreachableSeconds: 10,
     dns: noNames,
     policies: noPolicies,
+    spire: { isEnabled: false, serverImage: 'spire:1', sidecarImage: undefined },
   });
   plane.hostControllers?.(testRuntime({ clock, random, metrics, store }));
   const put = async (spec: object, generation = 1, status: object = {}): Promise<void> => {

@@ -1,6 +1,6 @@
 // Starts the kubernetes plane in a site. Until the site has a local Cluster with an API server, it only follows
-// the Clusters in the store, and the code of the league is not loaded. So is the code that syncs objects of marked
-// Clusters.
+// the Clusters in the store, and the code of the league is not loaded. The same holds for the code that syncs
+// objects of marked Clusters, and for the SPIRE operator.
 
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import type { ControllerHost } from '../core/reconcile/controller.ts';
@@ -13,6 +13,7 @@ import { membersRoute } from './routes/members-route.ts';
 import { servicesRoutes } from './routes/services-routes.ts';
 import type { KubernetesSettings } from './settings.ts';
 import { type StartedSync, startSync } from './sync/start-sync.ts';
+import { type StartedSpire, startSpire } from './spire/start-spire.ts';
 import { observeSync } from './sync/sync-metrics.ts';
 
 export async function startKubernetes(
@@ -27,11 +28,13 @@ export async function startKubernetes(
   );
   let sync: StartedSync | undefined;
   observeSync(context.metrics, () => sync?.list() ?? []);
+  let spire: StartedSpire | undefined;
   return {
     controllers: [unmarkedController(context)],
     hostControllers: (host) => {
       current = new CurrentLeague(context, settings, host);
       sync = startSync(context, host);
+      spire = startSpire(context, settings.spire, host);
     },
     routes: [
       membersRoute(settings.namespace, () => shown(current?.league)),
@@ -44,7 +47,7 @@ export async function startKubernetes(
       }),
     ],
     stop: async () => {
-      await Promise.all([current?.stop(), sync?.stop()]);
+      await Promise.all([current?.stop(), sync?.stop(), spire?.stop()]);
     },
   };
 }

@@ -23,6 +23,65 @@ const audience = s.string({ description: 'One audience.', minLength: 1, maxLengt
 
 const count = (description: string) => s.integer({ description, format: 'int32', minimum: 0 });
 
+const spireMark = s.object({
+  description:
+    'Marks the cluster: the site operates its SPIRE server as the SpireServer there says, if the setting kubernetes.spire.enabled is true. Without this field, a SpireServer in the cluster has no effect. If it is removed, the SPIRE server and its objects stay as they are.',
+  fields: {
+    namespace: optional(
+      s.string({
+        description: 'The namespace of the SPIRE server.',
+        maxLength: 63,
+        pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
+        default: 'spire',
+      }),
+    ),
+    className: optional(
+      s.string({
+        description:
+          'The site acts on a SpireServer and on ClusterFederatedTrustDomains of this class only. Empty: on those without a class.',
+        maxLength: 253,
+        default: '',
+      }),
+    ),
+    trustDomain: optional(
+      s.string({
+        description:
+          'The trust domain of the SPIRE server, for a CRD of another operator that has no such field.',
+        minLength: 1,
+        maxLength: 255,
+        pattern: '^[a-z0-9._-]{1,255}$',
+      }),
+    ),
+    clusterName: optional(
+      s.string({
+        description:
+          'The name of the cluster in node attestation, for a CRD of another operator that has no such field.',
+        minLength: 1,
+        maxLength: 63,
+        pattern: '^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$',
+      }),
+    ),
+    maxFederatedClusters: optional(
+      s.integer({
+        description:
+          'How many trust domains the server may federate with. The CRD in the cluster has the same limit.',
+        format: 'int32',
+        minimum: 1,
+        maximum: 1000,
+        default: 50,
+      }),
+    ),
+    relationships: optional(
+      s.string({
+        description:
+          'Who hands relationships to SPIRE. ControllerManager: spire-controller-manager, by ClusterFederatedTrustDomains. Sidecar: the sidecar of Hansa. Auto: ControllerManager where the cluster serves ClusterFederatedTrustDomains.',
+        enum: ['Auto', 'ControllerManager', 'Sidecar'],
+        default: 'Auto',
+      }),
+    ),
+  },
+});
+
 const credentialSources = ['tokenFile', 'clientCertificate', 'inCluster', 'jwtSVID'] as const;
 
 export const clusterKind = defineKind({
@@ -283,6 +342,7 @@ export const clusterKind = defineKind({
           },
         }),
       ),
+      spire: optional(spireMark),
     },
     rules: [
       {
@@ -296,6 +356,12 @@ export const clusterKind = defineKind({
         message: 'sync needs apiServer',
         holds: (value: { readonly sync?: unknown; readonly apiServer?: unknown }) =>
           value.sync === undefined || value.apiServer !== undefined,
+      },
+      {
+        cel: '!has(self.spire) || has(self.apiServer)',
+        message: 'spire needs apiServer',
+        holds: (value: { readonly spire?: unknown; readonly apiServer?: unknown }) =>
+          value.spire === undefined || value.apiServer !== undefined,
       },
     ],
   }),

@@ -16,7 +16,7 @@ import { LeavingMembers } from '../leaving/leaving-members.ts';
 import { removeOwnCopies } from '../leaving/remove-own-copies.ts';
 import { type MemberConnector, memberConnector } from '../members/connect-member.ts';
 import { MemberSet } from '../members/member-set.ts';
-import type { KubernetesSettings } from '../settings.ts';
+import type { LeagueSettings } from '../settings.ts';
 import { policiesPart } from '../policies/policies-part.ts';
 import { vmsPart } from '../vms/vms-part.ts';
 import { MemberControllers } from './member-controllers.ts';
@@ -32,7 +32,7 @@ export type LeagueContext = Pick<
 
 export interface LeagueOptions {
   readonly context: LeagueContext;
-  readonly settings: KubernetesSettings;
+  readonly settings: LeagueSettings;
   readonly home: Cluster;
   readonly host: ControllerHost;
   /** In Leases. Unique to this process, and to this run. Default: TRUST-DOMAIN/HOST/PID/UUID. */

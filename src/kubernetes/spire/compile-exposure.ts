@@ -15,7 +15,12 @@ export interface ExposureFacts {
 
 export type Exposure =
   /** `host` is what others call; a Route gets one from its router. */
-  | { readonly manifest: Manifest; readonly type: ExposureType; readonly host: string | undefined }
+  | {
+      readonly manifest: Manifest;
+      readonly type: ExposureType;
+      readonly host: string | undefined;
+      readonly problem?: undefined;
+    }
   /** Somebody else exposes the Service. */
   | { readonly manifest?: undefined; readonly problem?: undefined }
   /** Why it cannot be exposed, and what to do. */

@@ -7,9 +7,11 @@ import { version } from '../../api/object.ts';
 import type { Manifest } from '../../core/kube/manifests/manifest.ts';
 import { accountSubject, roleWithBinding } from '../../core/kube/manifests/rbac.ts';
 import { compileExposure, type Exposure, type ExposureFacts } from './compile-exposure.ts';
+import { compileSidecarObjects } from './compile-sidecar-objects.ts';
 import { compileServerConf, spirePorts } from './compile-server-conf.ts';
 import { compileStatefulSet, type StatefulSetFacts } from './compile-stateful-set.ts';
 import type { SpireServerSpec } from './read-spire-server.ts';
+import type { RelationshipsDocument } from './sidecar-contract.ts';
 import {
   federationPortName,
   federationServiceName,
@@ -21,6 +23,8 @@ import {
 export interface ServerFacts extends ExposureFacts, Omit<StatefulSetFacts, 'confHash'> {
   /** Of the SpireServer. All objects go with it. */
   readonly uid: string;
+  /** For the sidecar. Undefined: spire-controller-manager hands relationships to SPIRE. */
+  readonly relationships?: RelationshipsDocument | undefined;
 }
 
 export interface ServerObjects {
@@ -49,8 +53,11 @@ export function compileObjects(spec: SpireServerSpec, facts: ServerFacts): Serve
     ...(federation === undefined ? [] : [federationServiceOf(namespace, federation)]),
     ...(policy === undefined ? [] : [policy]),
     ...(exposure?.manifest === undefined ? [] : [exposure.manifest]),
+    ...(facts.relationships === undefined
+      ? []
+      : compileSidecarObjects(facts.relationships, namespace)),
     compileStatefulSet(spec, { ...facts, confHash: conf.hash }),
-  ].map((manifest) => owned(manifest, uid));
+  ].map((manifest) => ownedBy(manifest, uid));
   const kept = new Set(wanted.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
   return {
     wanted,
@@ -63,7 +70,7 @@ export function compileObjects(spec: SpireServerSpec, facts: ServerFacts): Serve
 }
 
 /** The garbage collector deletes it with the SpireServer. */
-function owned(manifest: Manifest, uid: string): Manifest {
+export function ownedBy(manifest: Manifest, uid: string): Manifest {
   const reference = {
     apiVersion: `${spireGroup}/${version}`,
     kind: 'SpireServer',

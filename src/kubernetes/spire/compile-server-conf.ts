@@ -147,3 +147,15 @@ function psatOf({ clusterName }: SpireServerSpec, namespace: string): JsonObject
     },
   };
 }
+
+/** Of a server.conf that this file compiled. Undefined for other texts. */
+export function trustDomainIn(text: string | undefined): string | undefined {
+  try {
+    const { server } = JSON.parse(text ?? '') as {
+      readonly server?: { readonly trust_domain?: unknown };
+    };
+    return typeof server?.trust_domain === 'string' ? server.trust_domain : undefined;
+  } catch {
+    return undefined;
+  }
+}

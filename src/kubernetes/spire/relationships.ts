@@ -169,7 +169,7 @@ export function isEndpointURL(text: string): boolean {
 /** On ClusterFederatedTrustDomains that this operator writes from `federatesWith`. */
 export const sourceLabel = 'spire.hansa.dev/from';
 
-const isOwnObject = (object: unknown): boolean =>
+export const isOwnObject = (object: unknown): boolean =>
   fieldsOf(fieldsOf(fieldsOf(object)['metadata'])['labels'])[sourceLabel] === 'spireserver';
 
 /**

@@ -19,3 +19,10 @@ export const serverLabels = { ...ownLabels, ...selectorLabels } as const;
 
 /** On the Pods: the hash of server.conf. Another one restarts them. */
 export const confHashAnnotation = 'spire.hansa.dev/config-hash';
+
+/** On all that the operator writes: the term of the process that wrote it. Only grows. */
+export const spireEpochAnnotation = 'spire.hansa.dev/epoch';
+/** On all that the operator writes: the trust domain of the site that does. */
+export const spireSiteAnnotation = 'spire.hansa.dev/site';
+/** A user sets it to "true" on an object that was made by hand, so that the operator takes it over. */
+export const adoptAnnotation = 'spire.hansa.dev/adopt';

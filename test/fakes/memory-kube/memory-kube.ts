@@ -212,6 +212,8 @@ export class MemoryKube {
   }
 
   #answer(call: KubeCall): KubeResponse {
+    const discovered = this.#discovered(call.path);
+    if (discovered !== undefined) return discovered;
     const target = this.#targetOf(call);
     if (target === undefined) return unknownPath;
     const { method, user } = call;
@@ -227,6 +229,24 @@ export class MemoryKube {
     const response = this.#writer.write(method, write);
     if (dies === 'after') this.#die();
     return response;
+  }
+
+  /** The resources of a group and version, which every user may see. */
+  #discovered(path: string): KubeResponse | undefined {
+    const groupVersion = /^\/apis\/([^/]+\/[^/]+)$/.exec(path)?.[1];
+    const found = this.#resources.filter((each) => apiVersionOf(each) === groupVersion);
+    if (groupVersion === undefined || found.length === 0) return undefined;
+    const resources = found.map(({ plural, kind, isNamespaced }) => ({
+      name: plural,
+      kind,
+      namespaced: isNamespaced,
+    }));
+    return jsonResponse(200, {
+      kind: 'APIResourceList',
+      apiVersion: 'v1',
+      groupVersion,
+      resources,
+    });
   }
 
   #die(): never {

@@ -9,6 +9,13 @@ const plurals: ReadonlyMap<string, string> = new Map(
     'v1/Namespace': 'namespaces',
     'v1/ServiceAccount': 'serviceaccounts',
     'v1/ConfigMap': 'configmaps',
+    'v1/Service': 'services',
+    'apps/v1/StatefulSet': 'statefulsets',
+    'networking.k8s.io/v1/Ingress': 'ingresses',
+    'networking.k8s.io/v1/NetworkPolicy': 'networkpolicies',
+    'route.openshift.io/v1/Route': 'routes',
+    'gateway.networking.k8s.io/v1alpha2/TLSRoute': 'tlsroutes',
+    'spire.spiffe.io/v1alpha1/ClusterFederatedTrustDomain': 'clusterfederatedtrustdomains',
     'rbac.authorization.k8s.io/v1/ClusterRole': 'clusterroles',
     'rbac.authorization.k8s.io/v1/ClusterRoleBinding': 'clusterrolebindings',
     'rbac.authorization.k8s.io/v1/Role': 'roles',
@@ -23,14 +30,24 @@ const plurals: ReadonlyMap<string, string> = new Map(
 );
 
 /** Throws a TypeError for a kind that Hansa does not create. */
-export function manifestPath({ apiVersion, kind, metadata }: Manifest): string {
+export function manifestPath(manifest: Manifest): string {
+  return `${collectionPath(manifest)}${kubePath`/${manifest.metadata.name}`}`;
+}
+
+/** Of the objects beside this one. Throws as `manifestPath`. */
+export function collectionPath({
+  apiVersion,
+  kind,
+  metadata: { namespace },
+}: Pick<Manifest, 'apiVersion' | 'kind'> & {
+  readonly metadata: { readonly namespace?: string };
+}): string {
   const plural = plurals.get(`${apiVersion}/${kind}`);
   if (plural === undefined) throw new TypeError(`no path for ${apiVersion} ${kind}`);
   const base = apiVersion === 'v1' ? '/api/v1' : `/apis/${apiVersion}`;
-  const { name, namespace } = metadata;
   return namespace === undefined
-    ? `${base}${kubePath`/${plural}/${name}`}`
-    : `${base}${kubePath`/namespaces/${namespace}/${plural}/${name}`}`;
+    ? `${base}${kubePath`/${plural}`}`
+    : `${base}${kubePath`/namespaces/${namespace}/${plural}`}`;
 }
 
 /** For messages: `ServiceAccount kube-fed/hansa`. */

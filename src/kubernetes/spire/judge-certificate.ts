@@ -1,0 +1,85 @@
+// Judges the Secret with the certificate of a bundle endpoint: whether SPIRE can serve it, and whether clients
+// accept it for the name that they call. Pure.
+
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { isObject } from '../../api/schema/json.ts';
+
+export interface CertificateProblem {
+  readonly reason:
+    | 'SecretMissing'
+    | 'SecretMalformed'
+    | 'CertificateExpired'
+    | 'CertificateForOtherName';
+  readonly message: string;
+  /** SPIRE would not start with it, so a server that runs must not get it. */
+  readonly isFatal: boolean;
+}
+
+export interface CertificateQuestion {
+  /** The Secret, as the API server sent it. Undefined: there is none. */
+  readonly secret: unknown;
+  readonly secretName: string;
+  readonly namespace: string;
+  /** The name that clients call; undefined: not known. */
+  readonly host: string | undefined;
+  readonly nowMs: number;
+}
+
+/** More than any certificate chain has. */
+const mostBytes = 256 * 1024;
+
+export function judgeCertificate(question: CertificateQuestion): CertificateProblem | undefined {
+  const { secret, secretName, namespace, host, nowMs } = question;
+  const name = `The Secret ${namespace}/${secretName}`;
+  if (secret === undefined) {
+    return {
+      reason: 'SecretMissing',
+      message: `${name} does not exist. Create it with tls.crt and tls.key: kubectl create secret tls ${secretName} -n ${namespace} --cert=FILE --key=FILE`,
+      isFatal: true,
+    };
+  }
+  const malformed = (what: string): CertificateProblem => ({
+    reason: 'SecretMalformed',
+    message: `${name} ${what}. Write a PEM certificate chain to tls.crt and its private key to tls.key.`,
+    isFatal: true,
+  });
+  const certificate = valueIn(secret, 'tls.crt');
+  const key = valueIn(secret, 'tls.key');
+  if (certificate === undefined) return malformed('has no tls.crt');
+  if (key === undefined) return malformed('has no tls.key');
+  let leaf: X509Certificate;
+  try {
+    leaf = new X509Certificate(certificate);
+  } catch {
+    return malformed('has no certificate in tls.crt');
+  }
+  try {
+    if (!leaf.checkPrivateKey(createPrivateKey(key))) {
+      return malformed('has a key in tls.key that is not the key of its certificate');
+    }
+  } catch {
+    return malformed('has no private key in tls.key');
+  }
+  if (leaf.validToDate.getTime() < nowMs) {
+    return {
+      reason: 'CertificateExpired',
+      message: `The certificate in the Secret ${namespace}/${secretName} expired at ${leaf.validToDate.toISOString()}. Others refuse the bundle endpoint. Renew it.`,
+      isFatal: false,
+    };
+  }
+  if (host !== undefined && leaf.checkHost(host) === undefined) {
+    return {
+      reason: 'CertificateForOtherName',
+      message: `The certificate in the Secret ${namespace}/${secretName} is not for ${host}, by which others call the bundle endpoint. Use a certificate with this name, or correct spec.federation.exposure.host.`,
+      isFatal: false,
+    };
+  }
+  return undefined;
+}
+
+function valueIn(secret: unknown, key: string): Buffer | undefined {
+  const data = isObject(secret) ? secret['data'] : undefined;
+  const value = isObject(data) ? data[key] : undefined;
+  if (typeof value !== 'string' || value === '' || value.length > mostBytes) return undefined;
+  return Buffer.from(value, 'base64');
+}

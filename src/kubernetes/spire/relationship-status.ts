@@ -1,0 +1,185 @@
+// Says how each relationship of a SPIRE server is, from what its sidecar reports. Pure.
+
+import type { SpireServer } from '../../api/kinds/spire-server.ts';
+import type { RelationshipCounts, Warning } from './compile-conditions.ts';
+import type { Relationship } from './relationships.ts';
+import { type StatusDocument, staleAfterSeconds } from './sidecar-contract.ts';
+
+export type RelationshipEntry = NonNullable<
+  NonNullable<SpireServer['status']>['relationships']
+>[number];
+
+export interface RelationshipQuestion {
+  readonly relationships: readonly Relationship[];
+  /** Undefined: nobody reports. */
+  readonly reported: StatusDocument | undefined;
+  readonly by: 'ControllerManager' | 'Sidecar';
+  /** The entries of the status as it is, for their times. */
+  readonly known: readonly RelationshipEntry[];
+  readonly nowMs: number;
+}
+
+type State = RelationshipEntry['state'];
+
+/** The sidecar writes at least this often. */
+export const silentAfterSeconds = 300;
+/** Between two writes of `lastRefresh` where nothing else changed: it moves every few minutes. */
+const refreshStepMs = 30 * 60_000;
+
+export function relationshipEntries(question: RelationshipQuestion): readonly RelationshipEntry[] {
+  const { relationships, reported, known, nowMs } = question;
+  const knownOf = new Map(known.map((entry) => [entry.trustDomain, entry]));
+  const reportedOf = new Map(
+    (reported?.relationships ?? [])
+      .filter(({ kept }) => !kept)
+      .map((entry) => [entry.trustDomain, entry]),
+  );
+  return relationships.map((relationship) => {
+    const { trustDomain } = relationship;
+    const found = reportedOf.get(trustDomain);
+    const isCurrent = found?.bundleEndpointURL === relationship.bundleEndpointURL;
+    const judged = judge(question, relationship, isCurrent ? found : undefined);
+    const before = knownOf.get(trustDomain);
+    const since = before?.state === judged.state ? before.since : timeOf(nowMs);
+    const lastRefresh = steady(
+      before?.lastRefresh,
+      found?.lastRefresh,
+      before?.state !== judged.state,
+    );
+    return {
+      trustDomain,
+      state: judged.state,
+      since,
+      ...(lastRefresh !== undefined && { lastRefresh }),
+      ...(judged.reason !== undefined && { reason: judged.reason }),
+      ...(judged.message !== undefined && { message: judged.message }),
+    };
+  });
+}
+
+interface Judged {
+  readonly state: State;
+  readonly reason?: string;
+  readonly message?: string;
+}
+
+function judge(
+  { by, nowMs, reported }: RelationshipQuestion,
+  { trustDomain, profile, bundle }: Relationship,
+  found: StatusDocument['relationships'][number] | undefined,
+): Judged {
+  if (by === 'ControllerManager') {
+    return {
+      state: 'Pending',
+      reason: 'ControllerManager',
+      message: 'spire-controller-manager hands it to SPIRE, which does not report its state.',
+    };
+  }
+  if (found === undefined) {
+    const problem = reported?.problem;
+    return problem === undefined
+      ? {
+          state: 'Pending',
+          reason: 'NotAtServer',
+          message: 'The sidecar has not handed it to SPIRE yet.',
+        }
+      : {
+          state: 'Failed',
+          reason: 'SidecarFailed',
+          message: `The sidecar cannot work: ${problem}`,
+        };
+  }
+  const { hasBundle, lastError, lastRefresh } = found;
+  if (!hasBundle) {
+    const advice =
+      profile === 'https_spiffe' && bundle === undefined
+        ? ` SPIRE needs the bundle of ${trustDomain} once, before it can fetch it: hansa spire bootstrap`
+        : '';
+    return {
+      state: lastError === undefined ? 'Bootstrapping' : 'Failed',
+      reason: lastError === undefined ? 'NoBundle' : 'FetchFailed',
+      message: `The server has no bundle of ${trustDomain}.${lastError === undefined ? '' : ` ${lastError}.`}${advice}`,
+    };
+  }
+  const ageMs = lastRefresh === undefined ? undefined : nowMs - Date.parse(lastRefresh);
+  if (ageMs !== undefined && ageMs > staleAfterSeconds * 1000) {
+    return {
+      state: 'Stale',
+      reason: 'NotRefreshed',
+      message: `Its bundle was not refreshed for more than ${staleAfterSeconds / 60} minutes.${lastError === undefined ? '' : ` ${lastError}.`} Check its bundle endpoint.`,
+    };
+  }
+  if (lastError !== undefined) {
+    return {
+      state: 'Fresh',
+      reason: 'LastFetchFailed',
+      message: `The last fetch failed: ${lastError}`,
+    };
+  }
+  return { state: 'Fresh' };
+}
+
+/** A refresh every few minutes is no reason to write the status. */
+function steady(
+  before: string | undefined,
+  now: string | undefined,
+  isWrittenAnyway: boolean,
+): string | undefined {
+  if (now === undefined) return before;
+  if (before === undefined || isWrittenAnyway) return wholeSeconds(now);
+  const step = Date.parse(now) - Date.parse(before);
+  return step >= 0 && step < refreshStepMs ? before : wholeSeconds(now);
+}
+
+const timeOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
+const wholeSeconds = (time: string): string => timeOf(Date.parse(time));
+
+export function countRelationships(entries: readonly RelationshipEntry[]): RelationshipCounts {
+  const order: readonly State[] = ['Failed', 'Stale', 'Bootstrapping', 'Pending'];
+  const worst = order
+    .map((state) => entries.find((entry) => entry.state === state))
+    .find((entry) => entry !== undefined);
+  return {
+    all: entries.length,
+    fresh: entries.filter(({ state }) => state === 'Fresh').length,
+    first: worst && {
+      trustDomain: worst.trustDomain,
+      state: worst.state,
+      message: worst.message ?? '',
+    },
+  };
+}
+
+/** Another server that this site operates. */
+export interface OtherServer {
+  /** The name of its Cluster. */
+  readonly cluster: string;
+  readonly trustDomain: string;
+  readonly federatesWith: ReadonlySet<string>;
+}
+
+/** Relationships that only one side has, and trust domains that two servers have. */
+export function counterpartWarnings(
+  trustDomain: string,
+  relationships: readonly Relationship[],
+  others: readonly OtherServer[],
+): readonly Warning[] {
+  const wanted = new Set(relationships.map((each) => each.trustDomain));
+  return others.flatMap((other): readonly Warning[] => {
+    if (other.trustDomain === trustDomain) {
+      return [
+        {
+          reason: 'SameTrustDomain',
+          message: `The server of the cluster ${other.cluster} has the trust domain ${trustDomain} too. Two servers cannot share one. Change one of them.`,
+        },
+      ];
+    }
+    if (!wanted.has(other.trustDomain) || other.federatesWith.has(trustDomain)) return [];
+    return [
+      {
+        reason: 'NoCounterpart',
+        message: `${other.trustDomain} (cluster ${other.cluster}) does not federate with ${trustDomain}. Add it to federatesWith of the SpireServer there, or calls work in one direction only.`,
+      },
+    ];
+  });
+}

@@ -1,0 +1,74 @@
+// Warnings about a SPIRE server whose federation is configured, but may not work as its user expects. Pure.
+
+import { defaultMaxFederatedClusters } from '../../api/kinds/spire-server.ts';
+import type { SpireSettings } from '../settings.ts';
+import type { Warning } from './compile-conditions.ts';
+import { type RelationshipEntry, silentAfterSeconds } from './relationship-status.ts';
+import type { Relationship } from './relationships.ts';
+import { isTooOld, spireVersionIn } from './server-image.ts';
+import type { StatusDocument } from './sidecar-contract.ts';
+import type { SpireMark } from './spire-marks.ts';
+
+export interface WarningQuestion {
+  readonly settings: Pick<SpireSettings, 'serverImage' | 'sidecarImage'>;
+  readonly mark: Pick<SpireMark, 'maxFederatedClusters'>;
+  readonly by: 'ControllerManager' | 'Sidecar';
+  readonly reported: StatusDocument | undefined;
+  readonly relationships: readonly Relationship[];
+  readonly entries: readonly RelationshipEntry[];
+  readonly nowMs: number;
+}
+
+export function serverWarnings(question: WarningQuestion): readonly Warning[] {
+  const { settings, mark, by, reported, relationships, entries, nowMs } = question;
+  const found: Warning[] = [];
+  const warn = (reason: Warning['reason'], message: string): void => {
+    found.push({ reason, message });
+  };
+  const text = reported?.spireVersion ?? settings.serverImage;
+  const version = spireVersionIn(text);
+  if (version !== undefined && isTooOld(version)) {
+    warn(
+      'VersionTooOld',
+      `SPIRE ${version.major}.${version.minor} cannot federate as configured here. Use SPIRE 1.5.0 or newer.`,
+    );
+  }
+  if (mark.maxFederatedClusters > defaultMaxFederatedClusters) {
+    warn(
+      'RaisedLimit',
+      `The limit of trust domains is raised to ${mark.maxFederatedClusters}. Tests cover ${defaultMaxFederatedClusters}: watch the memory of the SPIRE server and how long it takes to issue an SVID.`,
+    );
+  }
+  if (by === 'Sidecar' && relationships.length > 0) {
+    if (settings.sidecarImage === undefined) {
+      warn(
+        'NoSidecar',
+        'Nothing hands the relationships to SPIRE: the cluster has no ClusterFederatedTrustDomains, and the setting kubernetes.spire.sidecarImage names no image.',
+      );
+    } else if (
+      reported !== undefined &&
+      nowMs - Date.parse(reported.observedAt) > silentAfterSeconds * 1000
+    ) {
+      warn(
+        'SidecarSilent',
+        `The sidecar has not reported for more than ${silentAfterSeconds / 60} minutes, so the state of the relationships may be old.`,
+      );
+    }
+  }
+  const unbootstrapped = entries.filter(
+    ({ reason }) => reason === 'NoBundle' || reason === 'FetchFailed',
+  );
+  const needy = relationships.filter(
+    ({ trustDomain, profile, bundle }) =>
+      profile === 'https_spiffe' &&
+      bundle === undefined &&
+      unbootstrapped.some((entry) => entry.trustDomain === trustDomain),
+  );
+  if (needy.length > 0) {
+    warn(
+      'NotBootstrapped',
+      `SPIRE needs the first bundle of ${needy.map(({ trustDomain }) => trustDomain).join(', ')} from you, because https_spiffe authenticates the endpoint with it.`,
+    );
+  }
+  return found;
+}

@@ -1,0 +1,399 @@
+// The SPIRE server of one marked cluster: follows its SpireServer and its objects, and brings them to the wanted
+// state. The controller of the cluster drives it (`controllers/spire-controller.ts`).
+
+import type { Cluster } from '../../api/kinds/cluster.ts';
+import { spireServerName } from '../../api/kinds/spire-server.ts';
+import { jsonEquals } from '../../api/schema/json.ts';
+import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { kubePath } from '../../core/kube/kube-path.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
+import type { ConditionUpdate } from '../../core/reconcile/conditions.ts';
+import type { Source } from '../../core/reconcile/source.ts';
+import type { ClusterObject } from '../sync/read-cluster-object.ts';
+import type { SpireSettings } from '../settings.ts';
+import {
+  compileConditions,
+  type Refusal,
+  refusedView,
+  type ServerView,
+  type Warning,
+} from './compile-conditions.ts';
+import { compileObjects, ownedBy, type ServerObjects } from './compile-objects.ts';
+import { trustDomainIn } from './compile-server-conf.ts';
+import { EndpointFacts, probeMs } from './endpoint-facts.ts';
+import { readExposure } from './exposure-state.ts';
+import { ObjectApplier, type ObjectOutcome } from './object-applier.ts';
+import { readSpireServer, type SpireServerSpec } from './read-spire-server.ts';
+import {
+  countRelationships,
+  counterpartWarnings,
+  type OtherServer,
+  type RelationshipEntry,
+  relationshipEntries,
+} from './relationship-status.ts';
+import {
+  compileFederatedTrustDomains,
+  federatedTrustDomainKind,
+  federatedTrustDomainVersion,
+  isOwnObject,
+  type Relationships,
+  relationshipsOf,
+} from './relationships.ts';
+import { ServedApiReader, type ServedApis } from './served-apis.ts';
+import { serverWarnings } from './server-warnings.ts';
+import {
+  parseStatusDocument,
+  staleAfterSeconds,
+  statusKey,
+  statusMapName,
+  type StatusDocument,
+} from './sidecar-contract.ts';
+import type { SpireMark } from './spire-marks.ts';
+import { serverName } from './spire-names.ts';
+import { serversPath, SpireWatches } from './spire-watches.ts';
+import { writeSpireStatus } from './write-spire-status.ts';
+
+export type SpireContext = Pick<
+  PlaneContext,
+  | 'store'
+  | 'clock'
+  | 'random'
+  | 'log'
+  | 'trustDomain'
+  | 'connectCluster'
+  | 'resources'
+  | 'transport'
+>;
+
+export interface SpireClusterOptions {
+  readonly context: SpireContext;
+  readonly settings: SpireSettings;
+  readonly cluster: Cluster;
+  /** Other clusters whose servers this site operates. */
+  readonly others: () => readonly Pick<SpireCluster, 'server'>[];
+}
+
+type HandsOver = 'ControllerManager' | 'Sidecar';
+
+/** What commands and metrics show. */
+export interface ServerState extends OtherServer {
+  readonly conditions: readonly ConditionUpdate[];
+  readonly relationships: readonly RelationshipEntry[];
+  readonly reported: StatusDocument | undefined;
+  readonly by: HandsOver | undefined;
+}
+
+/** Until the garbage collector has deleted objects of a former SpireServer. */
+const leavingMs = 2000;
+
+/** One run of the controller. */
+interface Work {
+  readonly object: ClusterObject;
+  readonly spec: SpireServerSpec;
+  readonly run: ReconcileContext;
+  readonly apis: ServedApis;
+  readonly by: HandsOver;
+  readonly relationships: Relationships;
+}
+
+/** For one version of a marked Cluster. */
+export class SpireCluster {
+  readonly cluster: Cluster;
+  readonly mark: SpireMark;
+  readonly #options: SpireClusterOptions;
+  readonly #client: KubeClient;
+  readonly #apis: ServedApiReader;
+  readonly #watches: SpireWatches;
+  readonly #facts: EndpointFacts;
+  readonly #listeners = new Set<() => void>();
+  #state: ServerState | undefined;
+  /** Another operator's CRD has no field for relationships, so the API server drops them. */
+  #isPruned = false;
+
+  /** Throws where the Cluster cannot be connected, for example because its CA is no certificate. */
+  constructor(options: SpireClusterOptions) {
+    const { context, cluster } = options;
+    const { spire } = cluster.spec;
+    if (spire === undefined) throw new TypeError('the Cluster is not marked');
+    const { clock, random, log, transport } = context;
+    const { name } = cluster.metadata;
+    const { namespace } = spire;
+    this.#options = options;
+    this.cluster = cluster;
+    this.mark = spire;
+    this.#client = context.connectCluster(cluster);
+    const client = this.#client;
+    this.#apis = new ServedApiReader(client, clock);
+    this.#facts = new EndpointFacts({ client, transport, clock, cluster: name, namespace });
+    const statusChanged = (): void => this.#changed();
+    const watched = { client, cluster: name, namespace, clock, random, log, statusChanged };
+    this.#watches = new SpireWatches(watched);
+  }
+
+  /** The server as this process last saw it. */
+  get server(): ServerState | undefined {
+    return this.#state;
+  }
+
+  /** Why the site cannot follow the SpireServer. */
+  get failure() {
+    return this.#watches.servers.status().failure;
+  }
+
+  get isFollowed(): boolean {
+    return this.#watches.servers.isSynced && this.failure === undefined;
+  }
+
+  /** Whether this process does the work. Another replica of the site may do it. */
+  get isRunning(): boolean {
+    return this.#watches.servers.status().state !== 'stopped';
+  }
+
+  /** Called when `server`, `failure` or `isFollowed` may have changed. Returns how to stop. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Keys are names of SpireServers. */
+  sources(): readonly Source[] {
+    return this.#watches.sources();
+  }
+
+  async reconcile(name: string, run: ReconcileContext): Promise<ReconcileResult | undefined> {
+    // Before that, a missing object may exist. The first list adds all keys again.
+    if (!this.#watches.servers.isSynced) return undefined;
+    const object = this.#watches.servers.byKey(name);
+    if (object === undefined || !this.#isOurs(object)) {
+      // The garbage collector deletes the objects of a deleted SpireServer.
+      if (name === spireServerName) this.#settle(undefined);
+      return undefined;
+    }
+    const { trustDomain, clusterName, maxFederatedClusters } = this.mark;
+    const read = readSpireServer(object, { trustDomain, clusterName, maxFederatedClusters });
+    if (read.spec === undefined) {
+      const message = `${read.problems.join('. ')}. Nothing was changed.`;
+      return this.#refuse(object, run, { reason: 'Invalid', message });
+    }
+    const moved = this.#movedTrustDomain(read.spec);
+    if (moved !== undefined) return this.#refuse(object, run, moved);
+    const apis = await this.#apis.read();
+    this.#watches.follow(apis);
+    // Whoever wrote these counts, so wait until they are read.
+    const domains = this.#watches.domains();
+    if (apis.hasFederatedTrustDomains && domains === undefined) return undefined;
+    const { spec } = read;
+    const relationships = relationshipsOf(spec, domains ?? [], this.mark.className);
+    return this.#operate({ object, spec, run, apis, by: this.#handsOver(apis), relationships });
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  async #operate(work: Work): Promise<ReconcileResult> {
+    const { object, spec, run, by, relationships } = work;
+    const objects = this.#compile(work);
+    const secret = await this.#facts.judgeSecret(spec, objects);
+    if (secret.problem?.isFatal === true) {
+      const { reason, message } = secret.problem;
+      return this.#refuse(object, run, { reason, message: `${message} Nothing was changed.` });
+    }
+    const outcomes = await this.#apply(work, objects);
+    const exposed = exposureOf(objects, outcomes);
+    const authorities = this.#watches.mapValue(spec.bundleConfigMap, 'bundle.crt');
+    const probe = await this.#facts.probe(spec, exposed?.host, authorities, run.signal);
+    const reported = parseStatusDocument(this.#watches.mapValue(statusMapName, statusKey));
+    const nowMs = this.#options.context.clock.now();
+    const { list } = relationships;
+    const known = knownEntries(object);
+    const entries = relationshipEntries({ relationships: list, reported, by, known, nowMs });
+    const { settings } = this.#options;
+    const question = {
+      settings,
+      mark: this.mark,
+      by,
+      reported,
+      relationships: list,
+      entries,
+      nowMs,
+    };
+    const warnings: readonly Warning[] = [
+      ...(secret.warning === undefined ? [] : [secret.warning]),
+      ...relationships.problems.map(
+        ({ message }): Warning => ({ reason: 'Relationship', message }),
+      ),
+      ...counterpartWarnings(spec.trustDomain, list, this.#others()),
+      ...serverWarnings(question),
+    ];
+    const view: ServerView = {
+      generation: object.metadata.generation,
+      refusal: undefined,
+      isFederated: spec.federation?.enabled === true,
+      outcomes,
+      exposure: objects.exposure,
+      certificate: secret.problem,
+      rejection: exposed?.rejection,
+      probe,
+      isCreateOnly: spec.createOnly,
+      relationships: countRelationships(entries),
+      warnings,
+    };
+    await this.#report(object, run, view, entries);
+    const { trustDomain } = spec;
+    const federatesWith = new Set(list.map((each) => each.trustDomain));
+    this.#settle({ ...this.#stateOf(view, entries), trustDomain, federatesWith, reported, by });
+    const isLeaving = outcomes.some(({ state }) => state === 'leaving');
+    return { requeueAfterMs: isLeaving ? leavingMs : probeMs };
+  }
+
+  #compile({ object, spec, apis, by, relationships }: Work): ServerObjects {
+    const { settings } = this.#options;
+    const sidecarImage = by === 'Sidecar' ? settings.sidecarImage : undefined;
+    return compileObjects(spec, {
+      namespace: this.mark.namespace,
+      uid: object.metadata.uid,
+      served: apis.exposures,
+      image: settings.serverImage,
+      sidecarImage,
+      relationships:
+        sidecarImage === undefined
+          ? undefined
+          : {
+              trustDomain: spec.trustDomain,
+              staleAfterSeconds,
+              withholdStaleBundles: spec.federation?.withholdStaleBundles ?? false,
+              // The SpireServer names these trust domains, so relationships that were made by hand become its own.
+              adoptExisting: true,
+              relationships: relationships.list,
+            },
+    });
+  }
+
+  async #apply(work: Work, objects: ServerObjects): Promise<readonly ObjectOutcome[]> {
+    const { object, spec, run, by, relationships } = work;
+    const { uid } = object.metadata;
+    const applier = new ObjectApplier({
+      client: this.#client,
+      term: { epoch: run.epoch ?? 0, mayWrite: run.mayWrite ?? (() => true) },
+      site: this.#options.context.trustDomain.name,
+      owner: uid,
+      createOnly: spec.createOnly,
+      cached: (manifest) => this.#watches.cached(manifest),
+    });
+    const domains =
+      by === 'ControllerManager'
+        ? compileFederatedTrustDomains(relationships, this.mark.className)
+        : [];
+    const names = new Set(domains.map(({ metadata }) => metadata.name));
+    const formerDomains = (this.#watches.domains() ?? [])
+      .filter((each) => isOwnObject(each) && !names.has(each.metadata.name))
+      .map(({ metadata: { name } }) => ({
+        apiVersion: federatedTrustDomainVersion,
+        kind: federatedTrustDomainKind,
+        metadata: { name },
+      }));
+    const outcomes: ObjectOutcome[] = [];
+    for (const manifest of [...objects.unwanted, ...formerDomains]) {
+      outcomes.push(await applier.remove(manifest));
+    }
+    for (const manifest of [...objects.wanted, ...domains.map((each) => ownedBy(each, uid))]) {
+      outcomes.push(await applier.apply(manifest));
+    }
+    return outcomes;
+  }
+
+  /** Reports only that nothing was changed, and why. */
+  async #refuse(
+    object: ClusterObject,
+    run: ReconcileContext,
+    refusal: Refusal,
+  ): Promise<ReconcileResult> {
+    const view = refusedView(object.metadata.generation, refusal);
+    await this.#report(object, run, view, knownEntries(object));
+    this.#settle(this.#stateOf(view, []));
+    return { requeueAfterMs: probeMs };
+  }
+
+  #stateOf(view: ServerView, relationships: readonly RelationshipEntry[]): ServerState {
+    return {
+      cluster: this.cluster.metadata.name,
+      trustDomain: '',
+      federatesWith: new Set(),
+      conditions: compileConditions(view),
+      relationships,
+      reported: undefined,
+      by: undefined,
+    };
+  }
+
+  async #report(
+    object: ClusterObject,
+    run: ReconcileContext,
+    view: ServerView,
+    entries: readonly RelationshipEntry[],
+  ): Promise<void> {
+    const written = await writeSpireStatus({
+      client: this.#client,
+      path: `${serversPath}${kubePath`/${object.metadata.name}/status`}`,
+      object,
+      conditions: compileConditions(view),
+      relationships: this.#isPruned ? undefined : entries,
+      nowMs: this.#options.context.clock.now(),
+      mayWrite: run.mayWrite ?? (() => true),
+    });
+    if (written === 'pruned') this.#isPruned = true;
+  }
+
+  /** SPIRE refuses to start with a database of another trust domain. */
+  #movedTrustDomain({ trustDomain }: SpireServerSpec): Refusal | undefined {
+    const before = trustDomainIn(this.#watches.mapValue(serverName, 'server.conf'));
+    if (before === undefined || before === trustDomain) return undefined;
+    return {
+      reason: 'TrustDomainChanged',
+      message: `The server runs with the trust domain ${before}, and spec.trustDomain is ${trustDomain}. A SPIRE server cannot change it: all identities and relationships start from scratch. Set spec.trustDomain back, or delete the SpireServer with its volume claim spire-data-${serverName}-0 and create it again. Nothing was changed.`,
+    };
+  }
+
+  #others(): readonly OtherServer[] {
+    return this.#options
+      .others()
+      .flatMap(({ server }) => (server === undefined || server.trustDomain === '' ? [] : [server]));
+  }
+
+  #isOurs({ spec }: ClusterObject): boolean {
+    return (spec?.['className'] ?? '') === this.mark.className;
+  }
+
+  #handsOver({ hasFederatedTrustDomains }: ServedApis): HandsOver {
+    const { relationships } = this.mark;
+    if (relationships !== 'Auto') return relationships;
+    return hasFederatedTrustDomains ? 'ControllerManager' : 'Sidecar';
+  }
+
+  #settle(state: ServerState | undefined): void {
+    const before = this.#state;
+    this.#state = state;
+    const isNew =
+      before?.trustDomain !== state?.trustDomain ||
+      !jsonEquals(before?.conditions ?? [], state?.conditions ?? []);
+    if (isNew) this.#changed();
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}
+
+function exposureOf({ exposure }: ServerObjects, outcomes: readonly ObjectOutcome[]) {
+  if (exposure?.manifest === undefined) return undefined;
+  const found = outcomes.find(({ manifest }) => manifest.kind === exposure.type);
+  if (found === undefined || !('live' in found) || found.live === undefined) return undefined;
+  return readExposure(found.live, exposure.host);
+}
+
+function knownEntries({ status }: ClusterObject): readonly RelationshipEntry[] {
+  const list = status['relationships'];
+  return Array.isArray(list) ? (list as readonly RelationshipEntry[]) : [];
+}

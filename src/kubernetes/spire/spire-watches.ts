@@ -1,0 +1,165 @@
+// The watches on one cluster whose SPIRE server the site operates: its SpireServers, the objects of the server, and
+// kinds that not every cluster serves, once it does.
+
+import { spireGroup, spireServerName } from '../../api/kinds/spire-server.ts';
+import { version } from '../../api/object.ts';
+import type { Clock, Random } from '../../core/clock/clock.ts';
+import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { type Manifest, ownLabels } from '../../core/kube/manifests/manifest.ts';
+import { collectionPath } from '../../core/kube/manifests/manifest-path.ts';
+import { Reflector } from '../../core/kube/reflector/reflector.ts';
+import type { Log } from '../../core/log/log.ts';
+import { changeSource, type Source } from '../../core/reconcile/source.ts';
+import { type ClusterObject, readClusterObject } from '../sync/read-cluster-object.ts';
+import type { LiveObject } from './object-applier.ts';
+import { federatedTrustDomainKind, federatedTrustDomainVersion } from './relationships.ts';
+import type { ServedApis } from './served-apis.ts';
+
+export interface WatchesOptions {
+  readonly client: KubeClient;
+  /** The name of the Cluster. */
+  readonly cluster: string;
+  /** Of the SPIRE server. */
+  readonly namespace: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly statusChanged: () => void;
+}
+
+const mebibyte = 1024 * 1024;
+/** A hostile cluster must not fill the memory of the site. */
+const limits = { maxObjects: 1000, maxBytes: 16 * mebibyte, maxValues: 500_000 } as const;
+
+export const serversPath = `/apis/${spireGroup}/${version}/spireservers`;
+
+const everywhere: readonly (readonly [apiVersion: string, kind: string])[] = [
+  ['v1', 'ConfigMap'],
+  ['v1', 'Service'],
+  ['apps/v1', 'StatefulSet'],
+  ['networking.k8s.io/v1', 'NetworkPolicy'],
+];
+
+const exposureVersions = {
+  Route: 'route.openshift.io/v1',
+  TLSRoute: 'gateway.networking.k8s.io/v1alpha2',
+  Ingress: 'networking.k8s.io/v1',
+} as const;
+
+export class SpireWatches {
+  readonly servers: Reflector<ClusterObject>;
+  readonly #options: WatchesOptions;
+  /** By apiVersion/kind. */
+  readonly #watched = new Map<string, Reflector<LiveObject>>();
+  readonly #releases: (() => void)[] = [];
+  readonly #listeners = new Set<() => void>();
+  #isRunning = false;
+
+  constructor(options: WatchesOptions) {
+    this.#options = options;
+    const { statusChanged } = options;
+    this.servers = new Reflector<ClusterObject>({
+      ...this.#parts(serversPath),
+      transform: readClusterObject,
+      hooks: { statusChanged, listed: statusChanged },
+    });
+    for (const [apiVersion, kind] of everywhere) this.#watch(apiVersion, kind);
+  }
+
+  /** Keys are names of SpireServers. */
+  sources(): readonly Source[] {
+    return [
+      this.servers.source(),
+      ...[...this.#watched.values()].map((reflector) => reflector.source(() => [spireServerName])),
+      this.#later(),
+    ];
+  }
+
+  /** Follows the kinds that the cluster serves beyond those of every cluster. */
+  follow({ exposures, hasFederatedTrustDomains }: ServedApis): void {
+    for (const type of exposures) this.#follow(exposureVersions[type], type);
+    if (hasFederatedTrustDomains) {
+      this.#follow(federatedTrustDomainVersion, federatedTrustDomainKind);
+    }
+  }
+
+  /** The object as it was a moment ago. Undefined also where it exists without our label. */
+  cached({ apiVersion, kind, metadata: { name, namespace } }: Manifest): LiveObject | undefined {
+    const reflector = this.#watched.get(`${apiVersion}/${kind}`);
+    return reflector?.byKey(namespace === undefined ? name : `${namespace}/${name}`);
+  }
+
+  /** A value of a ConfigMap of the server. */
+  mapValue(name: string, key: string): string | undefined {
+    const map = this.#watched.get('v1/ConfigMap')?.byKey(`${this.#options.namespace}/${name}`);
+    const value = (map?.['data'] as Readonly<Record<string, unknown>> | undefined)?.[key];
+    return typeof value === 'string' ? value : undefined;
+  }
+
+  /** All ClusterFederatedTrustDomains. Undefined while the cluster serves none, or they are not read yet. */
+  domains(): readonly LiveObject[] | undefined {
+    const key = `${federatedTrustDomainVersion}/${federatedTrustDomainKind}`;
+    const reflector = this.#watched.get(key);
+    return reflector?.isSynced === true ? [...reflector.objects()] : undefined;
+  }
+
+  /** Runs those that are started later, and ends them with the controller. */
+  #later(): Source {
+    return {
+      start: (sink) => {
+        this.#isRunning = true;
+        const running = changeSource(
+          (listener) => {
+            this.#listeners.add(listener);
+            return () => void this.#listeners.delete(listener);
+          },
+          [spireServerName],
+        ).start(sink);
+        return {
+          resync: () => running.resync(),
+          stop: () => {
+            running.stop();
+            this.#isRunning = false;
+            for (const release of this.#releases.splice(0)) release();
+          },
+        };
+      },
+    };
+  }
+
+  #follow(apiVersion: string, kind: string): void {
+    const key = `${apiVersion}/${kind}`;
+    if (!this.#isRunning || this.#watched.has(key)) return;
+    const tell = (): void => {
+      for (const listener of this.#listeners) listener();
+    };
+    const reflector = this.#watch(apiVersion, kind, tell);
+    this.#releases.push(
+      reflector.onChange(tell),
+      reflector.acquire(),
+      () => void this.#watched.delete(key),
+    );
+  }
+
+  #watch(apiVersion: string, kind: string, listed?: () => void): Reflector<LiveObject> {
+    const isDomain = kind === federatedTrustDomainKind;
+    const metadata = isDomain ? {} : { namespace: this.#options.namespace };
+    const reflector = new Reflector<LiveObject>({
+      ...this.#parts(collectionPath({ apiVersion, kind, metadata })),
+      ...(listed && { hooks: { listed } }),
+      // ClusterFederatedTrustDomains of users count too.
+      ...(!isDomain && {
+        labelSelector: Object.entries(ownLabels)
+          .map(([label, value]) => `${label}=${value}`)
+          .join(','),
+      }),
+    });
+    this.#watched.set(`${apiVersion}/${kind}`, reflector);
+    return reflector;
+  }
+
+  #parts(path: string) {
+    const { client, cluster, clock, random, log } = this.#options;
+    return { client, cluster, path, limits, clock, random, log };
+  }
+}
