@@ -8,4 +8,7 @@ export const kubernetesPaths = {
   services: '/hansa/v1/kubernetes/services',
   /** The key of a federated Service, such as *\/shop, is one encoded segment. */
   service: '/hansa/v1/kubernetes/services/{key}',
+  policies: '/hansa/v1/kubernetes/policies',
+  /** The key of a federated policy, such as networkpolicies.networking.k8s.io/shop/web, is one encoded segment. */
+  policy: '/hansa/v1/kubernetes/policies/{key}',
 } as const;

@@ -3,6 +3,7 @@
 import type { Plane } from '../core/plane/plane.ts';
 import { leagueCommands } from './commands/cluster.ts';
 import { kubernetesNames } from './commands/names.ts';
+import { policyCommand } from './commands/policy.ts';
 import { serviceCommand } from './commands/service.ts';
 import { spireSidecarCommand } from './commands/spire-sidecar.ts';
 import { membersCheck } from './doctor/members.ts';
@@ -23,7 +24,12 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
     'moving-from-antrea',
     'leaving',
   ],
-  commands: (kit) => [leagueCommands(kit), serviceCommand(kit), spireSidecarCommand(kit)],
+  commands: (kit) => [
+    leagueCommands(kit),
+    serviceCommand(kit),
+    policyCommand(kit),
+    spireSidecarCommand(kit),
+  ],
   names: kubernetesNames,
   status: kubernetesStatus,
   doctor: { site: [membersCheck, syncCheck], subjects: [] },

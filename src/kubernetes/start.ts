@@ -10,6 +10,7 @@ import { observeLeague } from './league/league-metrics.ts';
 import { leavingRoute } from './routes/leaving-route.ts';
 import { unmarkedController } from './controllers/unmarked-controller.ts';
 import { membersRoute } from './routes/members-route.ts';
+import { policiesRoutes } from './routes/policies-routes.ts';
 import { servicesRoutes } from './routes/services-routes.ts';
 import type { KubernetesSettings } from './settings.ts';
 import { type StartedSync, startSync } from './sync/start-sync.ts';
@@ -42,6 +43,12 @@ export async function startKubernetes(
       ...servicesRoutes({
         members: () => current?.league?.members,
         namespace: settings.namespace,
+        dnsPrefix: settings.dns.prefix,
+        clock: context.clock,
+      }),
+      ...policiesRoutes({
+        members: () => current?.league?.members,
+        settings: settings.policies,
         dnsPrefix: settings.dns.prefix,
         clock: context.clock,
       }),

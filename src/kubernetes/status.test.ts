@@ -35,6 +35,25 @@ describe('hansa status and hansa doctor', () => {
     assert.deepEqual(judgeLeague({ ...none, home: 'a', problem: 'no CRDs' }), []);
   });
 
+  test('count the policies, and tell conflicts', () => {
+    const counts = (replicated: number, conflicts: number, pending = 0) => ({
+      policies: { replicated, conflicts, pending },
+    });
+    const none = info({ members: [member('home', 'Ready', counts(0, 0))] });
+    assert.equal(statusOf(none).rows?.length, 1);
+    const members = [
+      member('home', 'Ready', counts(12, 0, 1)),
+      member('app', 'Ready', counts(10, 2)),
+      member('old', 'Ready'),
+    ];
+    assert.deepEqual(statusOf(info({ members })).rows?.[1], [
+      'policies',
+      '12 replicated, 1 pending, 2 in conflict: hansa policy list -o wide',
+    ]);
+    const [found] = judgeLeague(info({ members }));
+    assert.match(JSON.stringify(found), /app cannot get 2 federated policies/);
+  });
+
   test('count the members', () => {
     assert.deepEqual(statusOf(info()).rows, [['members', '1, 1 ready, in cluster set hanse']]);
     assert.deepEqual(

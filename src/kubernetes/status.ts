@@ -5,6 +5,7 @@ import { printable } from '../core/command/columns.ts';
 import type { StatusPart } from '../core/plane/command-line.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
 import { type LeagueInfo, type MemberInfo, servedLeague } from './client/league-info.ts';
+import type { PolicyCounts } from './policies/view/count-policies.ts';
 import { markedClusters } from './client/marked-info.ts';
 import { noLeader } from './members/judge-member.ts';
 
@@ -66,6 +67,7 @@ export function statusOf(info: LeagueInfo | undefined): StatusPart {
   const ready = members.filter(({ state }) => state === 'Ready').length;
   const troubled = troubledMembers(members);
   const more = troubled.length - maxTold;
+  const policies = policyTotals(members);
   return {
     fields: {
       league: {
@@ -74,6 +76,7 @@ export function statusOf(info: LeagueInfo | undefined): StatusPart {
         ready,
         troubled: troubled.map(({ clusterID, state, reason }) => ({ clusterID, state, reason })),
         leaving: leaving.map(({ clusterID, reason }) => ({ clusterID, reason })),
+        ...(policies !== undefined && { policies }),
       },
     },
     rows: [
@@ -83,6 +86,7 @@ export function statusOf(info: LeagueInfo | undefined): StatusPart {
           `${members.length}, ${ready} ready${clusterSet === undefined ? '' : `, in cluster set ${clusterSet}`}`,
         ),
       ],
+      ...policyRows(policies),
     ],
     lines: [
       ...(problem === undefined ? [] : [printable(`home cluster ${info.home ?? ''}: ${problem}`)]),
@@ -105,6 +109,30 @@ export function statusOf(info: LeagueInfo | undefined): StatusPart {
 /** Those that this site follows and cannot lead. */
 export function unledMembers(members: readonly MemberInfo[]): readonly MemberInfo[] {
   return members.filter(({ state, reason }) => state === 'Ready' && reason === noLeader);
+}
+
+/** Of all members. Undefined where none has policies that are read. */
+export function policyTotals(members: readonly MemberInfo[]): PolicyCounts | undefined {
+  const known = members.flatMap(({ policies }) => (policies === undefined ? [] : [policies]));
+  if (known.length === 0) return undefined;
+  return {
+    // A policy is in several members.
+    replicated: Math.max(...known.map(({ replicated }) => replicated)),
+    conflicts: known.reduce((sum, { conflicts }) => sum + conflicts, 0),
+    pending: Math.max(...known.map(({ pending }) => pending)),
+  };
+}
+
+/** A cluster set without policies has nothing to say about them. */
+function policyRows(totals: PolicyCounts | undefined): readonly (readonly [string, string])[] {
+  const { replicated = 0, conflicts = 0, pending = 0 } = totals ?? {};
+  if (replicated + conflicts + pending === 0) return [];
+  const counts = [
+    `${replicated} replicated`,
+    ...(pending === 0 ? [] : [`${pending} pending`]),
+    ...(conflicts === 0 ? [] : [`${conflicts} in conflict: hansa policy list -o wide`]),
+  ];
+  return [['policies', counts.join(', ')]];
 }
 
 /** Refused ones first: they need somebody who corrects something. */

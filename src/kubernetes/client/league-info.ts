@@ -3,6 +3,7 @@
 import { pathTo } from '../../core/plane/path-to.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
+import type { PolicyCounts } from '../policies/view/count-policies.ts';
 import { kubernetesPaths } from '../paths.ts';
 
 /** As the replica that answers sees them. */
@@ -44,6 +45,8 @@ export interface MemberInfo {
   /** TRUST-DOMAIN/HOST/PID/UUID of the process that leads it. */
   readonly leader?: string;
   readonly epoch?: number;
+  /** Federated policies, as its leader told. Undefined while they are not read, and for a site of an earlier version. */
+  readonly policies?: PolicyCounts;
 }
 
 /** Undefined for a site of an earlier version. */

@@ -7,5 +7,6 @@ export const kubernetesNames: NameLists = new Map([
   ['cluster leave', 'cluster list'],
   ['cluster sync', 'cluster list'],
   ['cluster unsync', 'cluster list'],
+  ['policy show', 'policy list'],
   ['service show', 'service list'],
 ]);

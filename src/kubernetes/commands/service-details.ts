@@ -121,7 +121,7 @@ function nameRows({ carried, problem }: NamesView): Rows {
 }
 
 /** The trust domain; the rest of a holder names the process. */
-function siteOf(leader: string | undefined): string {
+export function siteOf(leader: string | undefined): string {
   const [site = ''] = (leader ?? '').split('/');
   return site === '' ? '-' : site;
 }

@@ -17,6 +17,7 @@ import { federationPath } from '../client/cluster-facts.ts';
 import type { LeagueInfo, MemberInfo } from '../client/league-info.ts';
 import { kubernetesPaths } from '../paths.ts';
 import { leagueCommands } from './cluster.ts';
+import { policyCommand } from './policy.ts';
 import { serviceCommand } from './service.ts';
 import type { TestKube } from './test-kube.ts';
 
@@ -82,6 +83,10 @@ export class TestScene {
 
   service(args: readonly string[]): Promise<Ran> {
     return this.#run(serviceCommand, args);
+  }
+
+  policy(args: readonly string[]): Promise<Ran> {
+    return this.#run(policyCommand, args);
   }
 
   /** As the site sees the Federation of its home cluster. */

@@ -60,6 +60,16 @@ export function judgeLeague(info: LeagueInfo | undefined): readonly Finding[] {
           'A supervisor takes its Lease within seconds. If this stays, look for errors about Leases in the log of the site.',
         ),
       ),
+    ...members
+      .filter(({ policies }) => (policies?.conflicts ?? 0) > 0)
+      .slice(0, maxTold)
+      .map(({ clusterID, policies }) =>
+        warning(
+          check,
+          `${clusterID} cannot get ${policies?.conflicts} federated ${policies?.conflicts === 1 ? 'policy' : 'policies'}`,
+          'hansa policy list -o wide says why, and what to do.',
+        ),
+      ),
     ...leaving
       .slice(0, maxTold)
       .map(({ clusterID, message }) =>

@@ -3,11 +3,13 @@
 import type { ReflectorStatus } from '../../core/kube/reflector/reflector-options.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { MemberState } from '../members/member.ts';
+import { countPolicies } from '../policies/view/count-policies.ts';
 import type { MemberSet } from '../members/member-set.ts';
 
 /** `Federation` lists no more. */
 const mostMembers = 250;
-const mostCollections = 8;
+/** Of them 16 kinds of policies at most. */
+const mostCollections = 25;
 const states: readonly MemberState['state'][] = ['Connecting', 'Ready', 'Unreachable', 'Refused'];
 
 /** Declared once in a process. `current` is asked at each scrape. */
@@ -77,6 +79,24 @@ export function observeLeague(
     (report) => {
       for (const { clusterID, leader } of list()) {
         if (leader !== undefined) report({ cluster: clusterID }, leader.epoch);
+      }
+    },
+  );
+  metrics.observe(
+    {
+      name: 'hansa_league_policies',
+      help: 'Federated policies of each member by state: replicated (it has the newest version), conflict (it needs a user), pending.',
+      labels: ['cluster', 'state'],
+      mostSeries: mostMembers * 3,
+    },
+    function* (report) {
+      for (const { clusterID: cluster, policyRecords } of list()) {
+        if (!policyRecords.isSynced) continue;
+        const { replicated, conflicts, pending } = countPolicies(policyRecords.objects());
+        report({ cluster, state: 'replicated' }, replicated);
+        report({ cluster, state: 'conflict' }, conflicts);
+        report({ cluster, state: 'pending' }, pending);
+        yield;
       }
     },
   );

@@ -8,6 +8,7 @@ import type { LeavingMembers } from '../leaving/leaving-members.ts';
 import type { Member } from '../members/member.ts';
 import type { MemberSet } from '../members/member-set.ts';
 import { listedMembers } from '../members/read-federation.ts';
+import { countPolicies } from '../policies/view/count-policies.ts';
 import { kubernetesPaths } from '../paths.ts';
 
 /** What the route shows of a league. */
@@ -65,7 +66,7 @@ export function infoOf(namespace: string, league: ShownLeague | undefined): Leag
   };
 }
 
-function memberInfo({ clusterID, state: now, leader }: Member): MemberInfo {
+function memberInfo({ clusterID, state: now, leader, policyRecords }: Member): MemberInfo {
   const { state, sinceMs, reason, message } = now;
   return {
     clusterID,
@@ -75,5 +76,6 @@ function memberInfo({ clusterID, state: now, leader }: Member): MemberInfo {
     message,
     ...(leader !== undefined && leader.holder !== '' && { leader: leader.holder }),
     ...(leader !== undefined && { epoch: leader.epoch }),
+    ...(policyRecords.isSynced && { policies: countPolicies(policyRecords.objects()) }),
   };
 }

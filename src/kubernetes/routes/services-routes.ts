@@ -8,6 +8,7 @@ import { type PlaneRoute, route } from '../../core/plane/route.ts';
 import { findService, type ListOptions, listServices } from '../copies/list-services.ts';
 import type { SyncedMembers } from '../copies/synced-member.ts';
 import { kubernetesPaths } from '../paths.ts';
+import { json, metadataOf, pageOf } from './pages.ts';
 
 export interface ServicesRoutesOptions {
   /** Undefined where this site supervises no cluster set. */
@@ -34,8 +35,8 @@ export function servicesRoutes(options: ServicesRoutesOptions): readonly PlaneRo
       allow: 'rights',
       rights: [{ verb: 'list', kind: clusterKind }],
       handle: ({ query }) => {
-        const { services, last } = listServices(listOptions(), pageOf(query));
-        return json({ services, metadata: last === undefined ? {} : { continue: tokenOf(last) } });
+        const { services, last } = listServices(listOptions(), pageOf(query, 'Services'));
+        return json({ services, metadata: metadataOf(last) });
       },
     }),
     route({
@@ -54,30 +55,4 @@ export function servicesRoutes(options: ServicesRoutesOptions): readonly PlaneRo
       },
     }),
   ];
-}
-
-/** `limit` and `continue` as in lists of resources. A limit of 0 is none. */
-function pageOf(query: URLSearchParams): { readonly after?: string; readonly limit?: number } {
-  const limit = query.get('limit') ?? '';
-  if (!/^\d{0,9}$/.test(limit)) {
-    throw new HansaError(
-      'HANSA_BAD_REQUEST',
-      `The parameter limit is ${JSON.stringify(excerpt(limit))}. It must be a number of Services.`,
-    );
-  }
-  const token = query.get('continue') ?? '';
-  const after = Buffer.from(token, 'base64url').toString();
-  if (tokenOf(after) !== token) {
-    throw new HansaError(
-      'HANSA_BAD_REQUEST',
-      'The parameter continue is not from an answer of this route. Leave it out to begin again.',
-    );
-  }
-  return { after, ...(Number(limit) > 0 && { limit: Number(limit) }) };
-}
-
-const tokenOf = (key: string): string => Buffer.from(key).toString('base64url');
-
-function json(value: unknown) {
-  return { status: 200, contentType: 'application/json', body: JSON.stringify(value) };
 }

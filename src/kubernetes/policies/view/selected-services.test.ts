@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { copyAnnotation, originKey } from '../names.ts';
+import { copyAnnotation, originKey } from '../../names.ts';
 import { AddressSet } from './address-set.ts';
 import { type SelectableServices, type Selection, selectedServices } from './selected-services.ts';
 

@@ -6,11 +6,11 @@ import {
   type LabelSelectorObject,
   labelSelectorText,
   parseLabelSelector,
-} from '../../api/selectors/label-selector.ts';
-import { HansaError } from '../../core/errors/error.ts';
-import { isRecord, type JsonRecord } from '../../core/json/is-record.ts';
+} from '../../../api/selectors/label-selector.ts';
+import { HansaError } from '../../../core/errors/error.ts';
+import { isRecord, type JsonRecord } from '../../../core/json/is-record.ts';
 import type { AddressSet } from './address-set.ts';
-import type { PolicyKind } from './policy-kinds.ts';
+import type { PolicyKind } from '../policy-kinds.ts';
 
 /** What policies can select of federated Services. */
 export interface SelectableServices {

@@ -1,7 +1,7 @@
 // Addresses that are asked about by range. A question costs a binary search, because thousands of policies ask about
 // tens of thousands of addresses.
 
-import { type AddressRange, addressRange } from '../../api/values/prefix.ts';
+import { type AddressRange, addressRange } from '../../../api/values/prefix.ts';
 
 export class AddressSet {
   /** By the bits of the family, in ascending order. */
