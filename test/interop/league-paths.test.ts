@@ -1,6 +1,7 @@
-// The five paths of service discovery on three real clusters: pods ask the DNS of their cluster, and machines ask
-// BIND, into which ExternalDNS writes the names, with a prefix of annotations that is set. Each client then opens a TCP connection to what it found. Each path
-// is shown for clients beside the backend and in both other clusters.
+// The five paths of service discovery on three real clusters, and that of machines to NativeServices: pods ask the DNS
+// of their cluster, and machines ask BIND, into which ExternalDNS writes the names, with a prefix of annotations that
+// is set. Each client then opens a TCP connection to what it found. Each path is shown for clients beside the backend
+// and in both other clusters.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -28,8 +29,14 @@ const zone = 'fed.example';
 /** Of the annotations that this ExternalDNS reads, so that another one in the cluster would leave them alone. */
 const annotationPrefix = 'names.hansa.test';
 const group = 'clusters.hansa.dev/v1alpha1';
+/** Federated Services, each with one kind of backend in south. */
+const backends = [
+  ['pods', 'a Service of pods'],
+  ['machines', 'a Service of machines'],
+  ['natives', 'a NativeService'],
+] as const;
 
-suite('the five paths of service discovery', { skip }, () => {
+suite('the paths of service discovery', { skip }, () => {
   let etcd: Etcd;
   let league: League;
   let server: NameServer;
@@ -92,11 +99,7 @@ suite('the five paths of service discovery', { skip }, () => {
     });
   const clusterOf = (at: number): string => scene.callers[at]?.cluster.name ?? '';
 
-  for (const [name, what] of [
-    ['pods', 'a Service of pods'],
-    ['machines', 'a Service of machines'],
-    ['natives', 'a NativeService'],
-  ] as const) {
+  for (const [name, what] of backends) {
     test(`pods find and reach ${what}, in its own cluster and in others`, async () => {
       const answers = await Promise.all(
         scene.callers.map((caller) => caller.call(name, systemNamespace, 4, backendPort)),
@@ -106,10 +109,7 @@ suite('the five paths of service discovery', { skip }, () => {
     });
   }
 
-  for (const [name, what] of [
-    ['pods', 'a Service of pods'],
-    ['machines', 'a Service of machines'],
-  ] as const) {
+  for (const [name, what] of backends) {
     test(`machines find and reach ${what}, beside its cluster and beside others`, async () => {
       let found: readonly string[] = [];
       await until(async () => {
