@@ -22,6 +22,7 @@ import {
 } from '../../src/kubernetes/names.ts';
 import { until } from '../e2e/until.ts';
 import { rbacTests } from './league-rbac.ts';
+import { ruleTests } from './league-rules.ts';
 import { type Json, MemberCluster, secondSite, withoutPolicies } from './member-cluster.ts';
 import {
   annotated,
@@ -54,6 +55,7 @@ before(async () => {
 after(() => cluster?.stop());
 
 rbacTests(() => cluster, skip);
+ruleTests(() => cluster, skip);
 
 suite('fencing by admission', { skip: skip || withoutPolicies }, () => {
   before(async () => {
