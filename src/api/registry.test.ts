@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Kind } from './kind.ts';
 import { allKinds } from '../test-planes.ts';
+import { federationKind } from './kinds/federation.ts';
 import { roleKind } from './kinds/role.ts';
 import { createRegistry } from './registry.ts';
 import { optional, s } from './schema/dsl.ts';
@@ -32,6 +33,7 @@ const wrong: readonly (readonly [string, readonly Kind[], RegExp])[] = [
     [role, { ...role, kind: 'Rule', plural: 'rules', singular: 'rule', shortNames: ['role'] }],
     /"role" belongs to Role/,
   ],
+  ['of clusters', [federationKind], /Federation: belongs to clusters, so a site does not serve it/],
   ['in lower case', [{ ...role, kind: 'role' }], /PascalCase/],
   ['with a plural in upper case', [{ ...role, plural: 'Roles' }], /DNS label/],
   ['without a description', [{ ...role, description: '' }], /no description/],

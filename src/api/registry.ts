@@ -44,6 +44,7 @@ function checkKind(kind: Kind): void {
   const refuse = (why: string): never => {
     throw new TypeError(`Kind ${kind.kind}: ${why}`);
   };
+  if (kind.cluster !== undefined) refuse('belongs to clusters, so a site does not serve it');
   if (!/^[A-Z][A-Za-z0-9]{0,62}$/.test(kind.kind)) refuse('is not in PascalCase');
   for (const name of [kind.plural, kind.singular, ...kind.shortNames]) {
     if (!pluralGrammar.test(name)) refuse(`"${name}" is not a lower-case DNS label`);
