@@ -31,8 +31,8 @@ compat: setup ## run the tests of cluster sets on Kubernetes 1.27 and 1.30 (buil
 coverage: setup ## run all tests and print line coverage of src by folder; takes FILES and CHANGED
 	@node --disable-warning=ExperimentalWarning test/run.ts --coverage $(changed) $(FILES)
 
-simulate: setup ## run random simulated histories; SEED=n replays one, ROUNDS=n sets the number per scenario
-	@SEED='$(SEED)' ROUNDS='$(ROUNDS)' node test/simulation/simulate.ts
+simulate: setup ## run random simulated histories; SCENARIO=name runs one scenario, SEED=n replays one history, ROUNDS=n sets their number
+	@SEED='$(SEED)' ROUNDS='$(ROUNDS)' node test/simulation/simulate.ts $(SCENARIO)
 
 fuzz: setup ## run parsers on hostile input; TARGET=name runs one, SECONDS=n limits each, SEED=n repeats a run
 	@TARGET='$(TARGET)' SECONDS='$(SECONDS)' SEED='$(SEED)' node test/fuzz/fuzz.ts

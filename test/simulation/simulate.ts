@@ -61,6 +61,13 @@ async function playShare(text: string): Promise<void> {
 }
 
 async function conduct(wanted: readonly string[]): Promise<void> {
+  const unknown = wanted.find((name) => !scenarios.some((each) => each.name === name));
+  if (unknown !== undefined) {
+    const names = scenarios.map(({ name }) => name).join(', ');
+    process.stderr.write(`there is no scenario ${unknown}, only ${names}\n`);
+    process.exitCode = 2;
+    return;
+  }
   let failed = 0;
   for (const { name } of scenarios) {
     if (wanted.length === 0 || wanted.includes(name)) failed += await playAll(name);
