@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
+import { epochAnnotation, managedByLabel, vmAnnotation, vmManager } from '../names.ts';
 import type { Namespace } from '../objects.ts';
 import { machine } from './test-machines.ts';
 import { VmEvents } from './vm-events.ts';
@@ -16,13 +17,24 @@ const empty = {
   onChange: () => () => undefined,
 };
 
-test('a namespace that is known after its machines adds them again', () => {
+/** As a site wrote it for machines that are gone. */
+const left = {
+  metadata: {
+    name: 'left',
+    namespace: 'shop',
+    labels: { [managedByLabel]: vmManager },
+    annotations: { [vmAnnotation]: 'left', [epochAnnotation]: '7' },
+  },
+  spec: {},
+};
+
+test('a namespace that is known after its machines and VM Services adds them again', () => {
   const listeners: ((change: ObjectChange<Namespace>) => void)[] = [];
   const member = {
     clusterID: 'north',
     isRead: true,
     client: {},
-    services: empty,
+    services: { ...empty, objects: () => [left] },
     slices: empty,
     virtualMachines: { ...empty, objects: () => [machine('web-1')] },
     namespaces: {
@@ -43,7 +55,7 @@ test('a namespace that is known after its machines adds them again', () => {
   for (const listener of listeners) listener({ key: 'shop', old: undefined, new: undefined });
   assert.deepEqual(
     [...added].toSorted(),
-    [machineKey('shop/web-1'), vmServiceKey('shop/web')].toSorted(),
+    [machineKey('shop/web-1'), vmServiceKey('shop/left'), vmServiceKey('shop/web')].toSorted(),
   );
   events.stop();
 });

@@ -84,11 +84,18 @@ export class VmEvents implements RunningSource {
   }
 
   #namespaceChanged({ key: namespace }: ObjectChange<Namespace>): void {
-    for (const service of this.#term.states.keys()) {
+    const { options, slices, states } = this.#term;
+    const { virtualMachines, services } = options.member;
+    // Machines, and what is left of those that are gone, may be known before their namespace, and have no state.
+    for (const service of [...states.keys(), ...slices.copies()]) {
       if (service.startsWith(`${namespace}/`)) this.#addService(service);
     }
-    // Machines may be known before their namespace, and have no state until then.
-    for (const machine of this.#term.options.member.virtualMachines.objects()) {
+    for (const service of services.objects()) {
+      const { metadata } = service;
+      if (metadata.namespace === namespace && isVmService(service))
+        this.#addService(nameOf(metadata));
+    }
+    for (const machine of virtualMachines.objects()) {
       if (machine.metadata.namespace === namespace) this.#addMachine(machine);
     }
   }
