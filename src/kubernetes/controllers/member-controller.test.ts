@@ -293,6 +293,25 @@ describe('what a user created', () => {
     assertLawful(league);
   });
 
+  test('as a member with the name of its federated Service stays, and only other clusters have copies', async () => {
+    const league = new TestLeague();
+    const metadata = {
+      name: 'shop',
+      namespace: 'shop',
+      annotations: { [namespacedAnnotation]: 'shop' },
+    };
+    const own = memberService({}, { metadata });
+    league.a.put('services', own);
+    league.a.put('slices', sourceSlice('shop-x', ['10.1.0.1']));
+    await league.leader();
+    assert.deepEqual(copiesIn(league.a), []);
+    assert.deepEqual(league.a.find('services', 'shop/shop')?.spec, own.spec);
+    assert.equal(conditionIn(league.a)?.reason, 'CopyConflict');
+    assert.deepEqual(copiesIn(league.b), ['shop/shop']);
+    assert.deepEqual(addressesIn(league.b), ['10.1.0.1']);
+    assertLawful(league);
+  });
+
   test('in place of a deleted copy stays, and gets none of our slices', async () => {
     const { league, b } = await running();
     b.remove('services', 'hansa-system/web');
