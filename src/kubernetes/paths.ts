@@ -11,4 +11,6 @@ export const kubernetesPaths = {
   policies: '/hansa/v1/kubernetes/policies',
   /** The key of a federated policy, such as networkpolicies.networking.k8s.io/shop/web, is one encoded segment. */
   policy: '/hansa/v1/kubernetes/policies/{key}',
+  /** The SPIRE servers that the site operates. */
+  spire: '/hansa/v1/kubernetes/spire',
 } as const;

@@ -5,6 +5,7 @@ import { leagueCommands } from './commands/cluster.ts';
 import { kubernetesNames } from './commands/names.ts';
 import { policyCommand } from './commands/policy.ts';
 import { serviceCommand } from './commands/service.ts';
+import { spireCommand } from './commands/spire.ts';
 import { spireSidecarCommand } from './commands/spire-sidecar.ts';
 import { membersCheck } from './doctor/members.ts';
 import { syncCheck } from './doctor/sync.ts';
@@ -28,6 +29,7 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
     leagueCommands(kit),
     serviceCommand(kit),
     policyCommand(kit),
+    spireCommand(kit),
     spireSidecarCommand(kit),
   ],
   names: kubernetesNames,

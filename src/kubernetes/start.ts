@@ -11,6 +11,7 @@ import { leavingRoute } from './routes/leaving-route.ts';
 import { unmarkedController } from './controllers/unmarked-controller.ts';
 import { membersRoute } from './routes/members-route.ts';
 import { policiesRoutes } from './routes/policies-routes.ts';
+import { spireRoute } from './routes/spire-route.ts';
 import { servicesRoutes } from './routes/services-routes.ts';
 import type { KubernetesSettings } from './settings.ts';
 import { type StartedSync, startSync } from './sync/start-sync.ts';
@@ -40,6 +41,7 @@ export async function startKubernetes(
     routes: [
       membersRoute(settings.namespace, () => shown(current?.league)),
       leavingRoute(context),
+      spireRoute(() => spire?.list() ?? []),
       ...servicesRoutes({
         members: () => current?.league?.members,
         namespace: settings.namespace,

@@ -9,4 +9,7 @@ export const kubernetesNames: NameLists = new Map([
   ['cluster unsync', 'cluster list'],
   ['policy show', 'policy list'],
   ['service show', 'service list'],
+  ['spire install', 'cluster list'],
+  ['spire uninstall', 'spire list'],
+  ['spire show', 'spire list'],
 ]);

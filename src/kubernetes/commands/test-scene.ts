@@ -19,6 +19,7 @@ import { kubernetesPaths } from '../paths.ts';
 import { leagueCommands } from './cluster.ts';
 import { policyCommand } from './policy.ts';
 import { serviceCommand } from './service.ts';
+import { spireCommand } from './spire.ts';
 import type { TestKube } from './test-kube.ts';
 
 /** Once: each one listens for signals. */
@@ -87,6 +88,10 @@ export class TestScene {
 
   policy(args: readonly string[]): Promise<Ran> {
     return this.#run(policyCommand, args);
+  }
+
+  spire(args: readonly string[]): Promise<Ran> {
+    return this.#run(spireCommand, args);
   }
 
   /** As the site sees the Federation of its home cluster. */
