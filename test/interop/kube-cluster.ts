@@ -237,7 +237,7 @@ interface NodeObject {
 }
 
 /** Forwards connections to this address, which a namespace reaches, to a port on loopback. */
-function openDoor(address: string, port: number): Promise<Server> {
+export function openDoor(address: string, port: number): Promise<Server> {
   const door = createServer((outside) => {
     const inside = connect(port, '127.0.0.1');
     outside.pipe(inside).pipe(outside);
