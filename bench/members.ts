@@ -109,6 +109,7 @@ async function measure(count: number): Promise<number> {
       namespace,
       leaseSeconds: 15,
       unreachableSeconds: 10,
+      multiClusterServices: true,
       dns: noNames,
       policies: noPolicies,
     },

@@ -29,6 +29,13 @@ export const kubernetesKeys = {
     default: '10',
     parse: parseCount(1, 3600),
   }),
+  'kubernetes.multiClusterServices': configKey({
+    placeholder: 'CHOICE',
+    meaning:
+      'Whether ServiceExports of the Multi-Cluster Services API export Services: on, or off where another program does that. It is the same for all sites of the set.',
+    default: 'on',
+    parse: parseChoice(['on', 'off']),
+  }),
   'kubernetes.dns.hostname': optionalConfigKey({
     placeholder: 'TEMPLATE',
     meaning:

@@ -51,7 +51,14 @@ export const mirrorLabel = 'mirror.linkerd.io/mirrored-service';
 export const manager = 'clusters.hansa.dev';
 /** The manager of the Services of VirtualMachines and of their slices. Those are no copies. */
 export const vmManager = 'vms.clusters.hansa.dev';
-export const managers = [manager, vmManager] as const;
+/** The manager of ServiceImports, and of their Services and slices. Those are no copies. */
+export const importManager = 'imports.clusters.hansa.dev';
+export const managers = [manager, vmManager, importManager] as const;
+
+/** Label of the slices of a ServiceImport (KEP-1645), beside `sourceClusterLabel`: its name. */
+export const importNameLabel = 'multicluster.kubernetes.io/service-name';
+/** On ServiceImports of sites, and on their Services and slices: the name of the ServiceImport. */
+export const importAnnotation = 'clusters.hansa.dev/import';
 
 /** Deletes copies of Services, VM Services, and the slices of both. */
 export const removalCommand = `kubectl delete services,endpointslices -A -l '${managedByLabel} in (${managers.join(',')})'`;

@@ -17,6 +17,8 @@ export interface LeagueSettings {
   readonly namespace: string;
   readonly leaseSeconds: number;
   readonly unreachableSeconds: number;
+  /** Whether the site serves the Multi-Cluster Services API in clusters that have its CRDs. */
+  readonly multiClusterServices: boolean;
   readonly dns: NameSettings;
   readonly policies: PolicySettings;
 }
@@ -37,6 +39,7 @@ export const kubernetesSettings = definePlaneSettings({
     namespace: values['kubernetes.namespace'],
     leaseSeconds: values['kubernetes.leaseSeconds'],
     unreachableSeconds: values['kubernetes.unreachableSeconds'],
+    multiClusterServices: values['kubernetes.multiClusterServices'] === 'on',
     dns: {
       template: values['kubernetes.dns.hostname'],
       prefix: values['kubernetes.dns.annotationPrefix'],

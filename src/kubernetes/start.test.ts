@@ -36,6 +36,7 @@ async function setUp() {
     namespace: 'hansa-system',
     leaseSeconds: 15,
     unreachableSeconds: 10,
+    multiClusterServices: true,
     dns: noNames,
     policies: noPolicies,
     spire: { isEnabled: false, serverImage: 'spire:1', sidecarImage: undefined },

@@ -46,6 +46,7 @@ export async function startKubernetes(
         members: () => current?.league?.members,
         namespace: settings.namespace,
         dnsPrefix: settings.dns.prefix,
+        hasExports: settings.multiClusterServices,
         clock: context.clock,
       }),
       ...policiesRoutes({

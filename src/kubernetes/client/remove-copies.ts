@@ -5,10 +5,13 @@ import type { Clock } from '../../core/clock/clock.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { type Copies, otherConditions, servicePath, slicePath } from '../copies/find-copies.ts';
+import { otherExportConditions } from '../mcs/find-imports.ts';
+import { exportPath, importPath } from '../mcs/mcs-objects.ts';
 import {
   copyAnnotation,
   deletingAnnotation,
   epochAnnotation,
+  importAnnotation,
   managedByLabel,
   taggedAnnotation,
   vmAnnotation,
@@ -31,8 +34,20 @@ export async function removeCopies(kube: KubeClient, copies: Copies): Promise<nu
   for (const { metadata } of copies.slices) {
     await attempt(() => kube.delete(slicePath(metadata), preconditionsOf(metadata)));
   }
-  for (const { metadata } of [...copies.services, ...copies.vmServices]) {
+  for (const { metadata } of [...copies.services, ...copies.vmServices, ...copies.importServices]) {
     await attempt(() => kube.delete(servicePath(metadata), preconditionsOf(metadata)));
+  }
+  for (const { metadata } of copies.imports) {
+    await attempt(() => kube.delete(importPath(metadata), preconditionsOf(metadata)));
+  }
+  for (const each of copies.exports) {
+    const { resourceVersion } = each.metadata;
+    await attempt(() =>
+      kube.patch(`${exportPath(each.metadata)}/status`, {
+        metadata: { resourceVersion },
+        status: { conditions: otherExportConditions(each) },
+      }),
+    );
   }
   for (const service of copies.members) {
     const { resourceVersion } = service.metadata;
@@ -55,6 +70,7 @@ export async function removeMarks(
   const annotations = {
     [copyAnnotation]: null,
     [vmAnnotation]: null,
+    [importAnnotation]: null,
     [taggedAnnotation]: null,
     [epochAnnotation]: null,
     [deletingAnnotation]: null,

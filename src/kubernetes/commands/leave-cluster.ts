@@ -169,7 +169,8 @@ function refuseObjectsOfUsers(
 
 function planLines(leave: Leave): readonly string[] {
   const { id, known, home, found, copies } = leave;
-  const { services, vmServices, slices, members, takenOver } = copies;
+  const { services, vmServices, importServices, imports, exports, slices, members, takenOver } =
+    copies;
   const isLast = found.otherSites.length === 0;
   const count = (number: number, what: string): string =>
     `  ${number} ${what}${number === 1 ? '' : 's'}`;
@@ -185,8 +186,13 @@ function planLines(leave: Leave): readonly string[] {
       ? [
           count(services.length, 'copied Service'),
           count(vmServices.length, 'VM Service'),
+          count(imports.length, 'ServiceImport'),
+          count(importServices.length, 'Service of a ServiceImport').replace(
+            /Service of a ServiceImports$/,
+            'Services of ServiceImports',
+          ),
           count(slices.length, 'EndpointSlice'),
-          count(members.length, 'condition'),
+          count(members.length + exports.length, 'condition'),
         ].filter((line) => !line.startsWith('  0 '))
       : []),
     ...deleted(found).map(({ title }) => `  ${title}`),

@@ -13,11 +13,15 @@ export type Health = 'Healthy' | 'Conflict' | 'Degraded' | 'Down';
 type Rows = readonly (readonly string[])[];
 
 /** As users write it. */
-export const nameOf = ({ scope, namespace, name }: FederatedServiceView): string =>
-  scope === 'global' ? name : `${namespace}/${name}`;
+export const nameOf = ({ scope, name, key }: FederatedServiceView): string =>
+  scope === 'global' ? name : key;
 
 /** Reasons of copies that only a user can solve. */
-const takenReasons: ReadonlySet<string> = new Set(['CopyConflict', 'CopyHasSelector']);
+const takenReasons: ReadonlySet<string> = new Set([
+  'CopyConflict',
+  'CopyHasSelector',
+  'ImportConflict',
+]);
 
 /** With the first problem that a user should look at. */
 export function healthOf({ members, copies }: FederatedServiceView): {
@@ -74,7 +78,9 @@ export function serviceDetails(service: FederatedServiceView, league: LeagueInfo
   return [
     [
       ['service', nameOf(service)],
-      ['copies', `${service.namespace}/${service.name}, in each cluster`],
+      service.scope === 'exported'
+        ? ['imports', `ServiceImport ${service.namespace}/${service.name}, in each cluster`]
+        : ['copies', `${service.namespace}/${service.name}, in each cluster`],
       ['ports', portsText(service)],
       ['health', why === '' ? health : `${health}: ${why}`],
       ...(service.moreMembers === undefined

@@ -25,9 +25,13 @@ A Service with an annotation is a member of a federated Service, which each clus
   kubectl annotate service web -n shop svc.federated.hansa.dev=web           # shop/web in every cluster
   kubectl annotate service web -n shop svc.global.federated.hansa.dev=web    # web in the namespace of Hansa
 
+A Service with a ServiceExport of the same name is exported. Each cluster of the set gets a ServiceImport of it:
+  NAMESPACE/NAME.clusterset in lists, and NAME.NAMESPACE.svc.clusterset.local in DNS
+
 Examples:
   hansa service list
-  hansa service show shop/web`,
+  hansa service show shop/web
+  hansa service show shop/web.clusterset`,
     )
     .addCommand(listCommand(kit))
     .addCommand(showCommand(kit));
@@ -58,7 +62,10 @@ function listCommand(kit: CommandKit): Command {
 function showCommand(kit: CommandKit): Command {
   return new Command('show')
     .description('show a federated Service: members, endpoints, conflicts, and each cluster')
-    .argument('<name>', 'its name: NAMESPACE/NAME, or NAME for a global one')
+    .argument(
+      '<name>',
+      'its name: NAMESPACE/NAME, NAME for a global one, or NAMESPACE/NAME.clusterset for an exported one',
+    )
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
@@ -100,7 +107,7 @@ async function find(client: SiteClient, text: string): Promise<FederatedServiceV
     throw new HansaError(
       'HANSA_NOT_FOUND',
       printable(
-        `There is no federated Service ${text}. A Service becomes a member of it by an annotation. To list the federated Services: hansa service list`,
+        `There is no federated Service ${text}. A Service becomes a member of it by an annotation or a ServiceExport. To list the federated Services: hansa service list`,
       ),
       { cause: error },
     );

@@ -13,6 +13,7 @@ import { compileAddressSlices, compilePodSlices } from '../services/compile-slic
 import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
 import { addressesOfNode, memberOfService } from '../services/member-service.ts';
 import { isOwnSlice, isSource } from '../services/slice-source.ts';
+import { annotatedCopies } from '../copies/annotated-copies.ts';
 import { OriginUsage } from '../copies/origin-usage.ts';
 import { type Action, action } from './test-actions.ts';
 import { usableOf } from '../copies/synced-member.ts';
@@ -280,7 +281,8 @@ function expectedIn(target: TestCluster, { league, sites: [site] }: History) {
   const leftOut = new Map(
     league.clusters.map(({ id }) => [
       id,
-      new OriginUsage((site as TestSite).view(id), systemNamespace).leftOut.services,
+      new OriginUsage((site as TestSite).view(id), annotatedCopies(systemNamespace)).leftOut
+        .services,
     ]),
   );
   const copies: unknown[] = [];

@@ -24,7 +24,7 @@ export interface OwnedServices {
   /** Whether it may be deleted. */
   readonly isDisposable: (live: Service) => boolean;
   /** Whether no update makes it right, so that it must be deleted and created again. */
-  readonly isBeyondRepair?: (live: Service) => boolean;
+  readonly isBeyondRepair?: (live: Service, wanted: Service) => boolean;
   readonly isSame: (wanted: Service, live: Service) => boolean;
   /** The live one as it should be. What users added stays. */
   readonly repaired: (wanted: Service, live: Service) => Service;
@@ -68,7 +68,7 @@ export async function applyService(
     const fresh = await client.get<Service>(path);
     if (rules.isTaken(fresh)) throw changedMeanwhile(path);
     if (rules.isSame(wanted, fresh)) return fresh;
-    if (rules.isBeyondRepair?.(fresh) === true && rules.isDisposable(fresh)) {
+    if (rules.isBeyondRepair?.(fresh, wanted) === true && rules.isDisposable(fresh)) {
       services.deletes(key, fresh);
       await writer.remove(path, fresh);
       const created = await writer.create(collection, wanted);

@@ -1,29 +1,23 @@
 // Collects what all members say about one federated Service, as input for the plan of one target.
 
-import type { NativeService } from '../../api/kinds/native-service.ts';
 import { originKey, unreachableAnnotation } from '../names.ts';
 import type { EndpointSlice, Node, Service } from '../objects.ts';
 import { mostServiceEndpoints } from '../services/choose-claims.ts';
-import { isCopy } from '../services/compile-copy.ts';
 import type { MemberInput, Outcome } from '../services/compile-plan.ts';
 import { tooManyEndpoints } from '../services/explain-limit.ts';
 import type { FederatedRef } from '../services/federated-name.ts';
 import { mayJoin } from '../services/global-namespaces.ts';
-import {
-  addressesOfNode,
-  keyOfMember,
-  memberOfNativeService,
-  memberOfService,
-  type MemberService,
-} from '../services/member-service.ts';
+import { addressesOfNode, keyOfMember, type MemberService } from '../services/member-service.ts';
 import { isSource, parseSourceID, sourceOfSlice } from '../services/slice-source.ts';
 import { fateOf, isUnreachablePolicy } from '../services/unreachable.ts';
+import type { CopyRules } from './copy-rules.ts';
 import type { FoundAddresses, HostNames } from './host-names.ts';
 import type { LeftOut } from './origin-usage.ts';
 import { factsOf, isReadyFor } from './slice-facts.ts';
 import { type SyncedMember, usableOf } from './synced-member.ts';
 
 export interface CollectOptions {
+  readonly rules: Pick<CopyRules, 'isKnown' | 'memberServices'>;
   readonly ref: FederatedRef;
   /** `keyOfRef`. */
   readonly key: string;
@@ -50,21 +44,25 @@ export interface Collected {
   readonly nextMs: number | undefined;
   /** Whether a member Service of the target has a load balancer with a name. */
   readonly hasNames: boolean;
+  /** Whether the site does not know the members in a cluster that it has read otherwise. */
+  readonly isWaiting: boolean;
 }
 
 export function collectInputs(options: CollectOptions): Collected {
-  const { ref, key, target, members, monotonicMs } = options;
+  const { rules, ref, key, target, members, monotonicMs } = options;
   const inputs: MemberInput[] = [];
   const held = new Map<string, MemberInput>();
   let nextMs: number | undefined;
   let hasNames = false;
+  let isWaiting = false;
   const fate = (member: SyncedMember, policy: string | undefined): MemberInput['fate'] => {
     const found = fateOf(member.state, member.settings, policy, monotonicMs);
     if (found.nextMs !== undefined) nextMs = Math.min(nextMs ?? Infinity, found.nextMs);
     return found.fate;
   };
   for (const member of members) {
-    if (!member.isRead) {
+    if (!member.isRead || !rules.isKnown(member)) {
+      isWaiting ||= member.isRead;
       const input = heldInput(options, member, fate(member, undefined));
       if (input === undefined) continue;
       held.set(member.clusterID, input);
@@ -73,7 +71,7 @@ export function collectInputs(options: CollectOptions): Collected {
     }
     const leftOut = options.leftOutOf(member);
     const isTarget = target === undefined || member.clusterID === target.clusterID;
-    for (const service of memberServices(member, ref, key)) {
+    for (const service of rules.memberServices(member, ref, key)) {
       const limit = leftOut.services.get(keyOfMember(service));
       // Only its own cluster knows it.
       if (!isTarget && limit !== undefined && limit.what !== 'endpoints') continue;
@@ -90,30 +88,7 @@ export function collectInputs(options: CollectOptions): Collected {
     }
   }
   const origins = new Set(inputs.map(({ service }) => service.clusterID));
-  return { inputs, origins, held, nextMs, hasNames };
-}
-
-/** The member Services of a cluster that has been read, in no order. */
-export function memberServices(
-  member: SyncedMember,
-  ref: FederatedRef,
-  key: string,
-): readonly MemberService[] {
-  const { clusterID, services, nativeServices } = member;
-  return [
-    ...services
-      .byIndex('federated', key)
-      .filter((service) => !isCopy(service) && service.metadata.deletionTimestamp === undefined)
-      .map((service) => memberOfService(clusterID, ref, service, annotated(service))),
-    ...nativeServices
-      .byIndex('federated', key)
-      .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-      .map((service) => memberOfNativeService(clusterID, ref, service, annotated(service))),
-  ];
-}
-
-function annotated({ metadata }: Service | NativeService): string | undefined {
-  return metadata.annotations?.[unreachableAnnotation];
+  return { inputs, origins, held, nextMs, hasNames, isWaiting };
 }
 
 /** The slices of a member Service in its own cluster. */

@@ -3,6 +3,9 @@
 
 import type { MemberPart } from '../controllers/member-controller.ts';
 import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
+import type { SourceSink } from '../../core/reconcile/source.ts';
+import { annotatedCopies } from './annotated-copies.ts';
+import type { CopyRules } from './copy-rules.ts';
 import { MemberEvents } from './member-events.ts';
 import { Paced, type PacedRun } from './origin-pacer.ts';
 import { syncCondition } from './sync-conditions.ts';
@@ -12,12 +15,22 @@ import { syncService } from './sync-service.ts';
 import { syncSlices } from './sync-slices.ts';
 import { type SyncOptions, SyncTerm } from './sync-term.ts';
 
+/** Of annotated Services. */
 export function copiesPart(options: SyncOptions): MemberPart {
+  return partWith('copies', options, () => annotatedCopies(options.namespace));
+}
+
+/** `rulesOf` is called at the begin of each term. */
+export function partWith(
+  name: string,
+  options: SyncOptions,
+  rulesOf: (sink: Pick<SourceSink, 'add'>) => CopyRules,
+): MemberPart {
   let term: SyncTerm | undefined;
   return {
-    name: 'copies',
+    name,
     start: (sink) => {
-      term = new SyncTerm(options, sink);
+      term = new SyncTerm(options, rulesOf(sink), sink);
       return new MemberEvents(term);
     },
     reconcile: async (key, context) => {

@@ -3,16 +3,20 @@
 
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
+import { findMcsObjects, type McsObjects } from '../mcs/find-imports.ts';
+import { isDisposableImportService, isImportService } from '../mcs/import-marks.ts';
 import { epochAnnotation, managedByLabel, managers, ownConditions } from '../names.ts';
 import type { EndpointSlice, ObjectMeta, Service } from '../objects.ts';
 import { isCopy, isDisposable } from '../services/compile-copy.ts';
 import { isDisposableVmService, isVmService } from '../vms/vm-marks.ts';
 
-export interface Copies {
+export interface Copies extends McsObjects {
   readonly services: readonly Service[];
   /** Those of VirtualMachines. */
   readonly vmServices: readonly Service[];
-  /** Of both. */
+  /** Those behind ServiceImports. */
+  readonly importServices: readonly Service[];
+  /** Of all of these. */
   readonly slices: readonly EndpointSlice[];
   /** Services of users with our condition in their status. */
   readonly members: readonly Service[];
@@ -26,18 +30,22 @@ export async function findCopies(kube: Pick<KubeClient, 'list'>): Promise<Copies
     labelSelector: `${managedByLabel} in (${managers.join(',')})`,
   });
   return {
+    ...(await findMcsObjects(kube)),
     services: services.filter(isDisposable),
     vmServices: services.filter(isDisposableVmService),
+    importServices: services.filter(isDisposableImportService),
     slices: slices.filter(({ metadata }) => metadata.annotations?.[epochAnnotation] !== undefined),
     members: services.filter((service) => !isRemoved(service) && hasCondition(service)),
     takenOver: services.filter(
-      (service) => (isCopy(service) || isVmService(service)) && !isRemoved(service),
+      (service) =>
+        (isCopy(service) || isVmService(service) || isImportService(service)) &&
+        !isRemoved(service),
     ),
   };
 }
 
 const isRemoved = (service: Service): boolean =>
-  isDisposable(service) || isDisposableVmService(service);
+  isDisposable(service) || isDisposableVmService(service) || isDisposableImportService(service);
 
 const hasCondition = ({ status }: Service): boolean =>
   status?.conditions?.some(({ type }) => ownConditions.includes(type)) ?? false;

@@ -1,6 +1,7 @@
 // One OriginUsage for each member of a site, which all targets share: a change is counted once, however many
 // members the site leads.
 
+import type { CopyRules } from './copy-rules.ts';
 import { OriginUsage } from './origin-usage.ts';
 import type { SyncedMember } from './synced-member.ts';
 
@@ -10,18 +11,22 @@ interface Shared {
   users: number;
 }
 
-const known = new WeakMap<SyncedMember, Shared>();
+/** By member and name of the rules: what is annotated and what is exported counts for itself. */
+const known = {
+  copies: new WeakMap<SyncedMember, Shared>(),
+  imports: new WeakMap<SyncedMember, Shared>(),
+} as const;
 
 /** Listen to the member after this call, so that `usage` hears of each change first. */
 export function followUsage(
   member: SyncedMember,
-  namespace: string,
+  rules: CopyRules,
 ): { readonly usage: OriginUsage; readonly release: () => void } {
-  let shared = known.get(member);
+  let shared = known[rules.name].get(member);
   if (shared === undefined) {
-    const usage = new OriginUsage(member, namespace);
+    const usage = new OriginUsage(member, rules);
     shared = { usage, stop: usage.follow(), users: 0 };
-    known.set(member, shared);
+    known[rules.name].set(member, shared);
   }
   const own = shared;
   own.users++;
@@ -31,7 +36,7 @@ export function followUsage(
       own.users--;
       if (own.users > 0) return;
       own.stop();
-      known.delete(member);
+      known[rules.name].delete(member);
     },
   };
 }

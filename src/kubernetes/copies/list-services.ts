@@ -4,23 +4,19 @@ import { shownNames } from '../dns/shown-names.ts';
 import { originKey } from '../names.ts';
 import type { Service } from '../objects.ts';
 import { byAge } from '../services/agree-ports.ts';
-import { compileCopy, hasSelector, isCopy, isSameCopy } from '../services/compile-copy.ts';
+import { hasSelector } from '../services/compile-copy.ts';
 import { compilePlan, isVoter, type MemberInput, type Plan } from '../services/compile-plan.ts';
-import {
-  type FederatedRef,
-  federatedRefOf,
-  isRef,
-  keyOfRef,
-  refOfKey,
-} from '../services/federated-name.ts';
+import { type FederatedRef, keyOfRef, refOfKey } from '../services/federated-name.ts';
 import { keyOfMember, type MemberService } from '../services/member-service.ts';
 import type {
   CopyView,
   FederatedServiceView,
   MemberServiceView,
+  NamesView,
 } from '../services/service-view.ts';
-import { isOwnSlice } from '../services/slice-source.ts';
+import { annotatedCopies } from './annotated-copies.ts';
 import { collectInputs, hasSlices, outsideAddresses, sourceSlices } from './collect-inputs.ts';
+import type { CopyRules } from './copy-rules.ts';
 import { type LeftOut, OriginUsage } from './origin-usage.ts';
 import { type SyncedMember, type SyncedMembers, usableOf } from './synced-member.ts';
 
@@ -31,6 +27,8 @@ export interface ListOptions {
   readonly monotonicMs: number;
   /** Of the annotations for ExternalDNS. */
   readonly dnsPrefix: string;
+  /** The ways to federate that are shown. Default: by annotations. */
+  readonly rules?: readonly CopyRules[];
 }
 
 /** Views of members and copies in one page, so that its size does not grow with the number of clusters. */
@@ -53,20 +51,19 @@ export function listServices(
 ): ServicePage {
   const members = options.members.list();
   const refs = new Map<string, FederatedRef>();
-  for (const { services, nativeServices } of members) {
-    for (const objects of [services.objects(), nativeServices.objects()]) {
-      for (const { metadata } of objects) {
-        const ref = isCopy({ metadata }) ? undefined : federatedRefOf(metadata, options.namespace);
-        if (isRef(ref)) refs.set(keyOfRef(ref), ref);
-      }
+  for (const rules of rulesOf(options)) {
+    for (const member of members) {
+      for (const ref of rules.refsIn(member)) refs.set(keyOfRef(ref), ref);
     }
   }
   const keys = [...refs.keys()].filter((key) => key > after).toSorted();
   const fitting = Math.max(1, Math.floor(mostViews / Math.max(1, members.length)));
   const page = keys.slice(0, Math.min(limit, mostServices, fitting));
-  const leftOutOf = leftOutNow(options);
+  const leftOutOf = leftOutNow();
   return {
-    services: page.map((key) => viewOf(key, refs.get(key) as FederatedRef, options, leftOutOf)),
+    services: page.flatMap(
+      (key) => viewOf(key, refs.get(key) as FederatedRef, options, leftOutOf) ?? [],
+    ),
     last: page.length < keys.length ? page.at(-1) : undefined,
   };
 }
@@ -74,35 +71,47 @@ export function listServices(
 /** Undefined where no member Service has this key. */
 export function findService(key: string, options: ListOptions): FederatedServiceView | undefined {
   const ref = refOfKey(key, options.namespace);
-  const view = ref && viewOf(key, ref, options, leftOutNow(options));
+  const view = ref && viewOf(key, ref, options, leftOutNow());
   return view === undefined || view.members.length === 0 ? undefined : view;
 }
 
+const rulesOf = ({ rules, namespace }: ListOptions): readonly CopyRules[] =>
+  rules ?? [annotatedCopies(namespace)];
+
+type LeftOutOf = (member: SyncedMember, rules: CopyRules) => LeftOut;
+
 /** Counts each cluster once, when it is asked for. */
-function leftOutNow({ namespace }: ListOptions): (member: SyncedMember) => LeftOut {
+function leftOutNow(): LeftOutOf {
   const known = new Map<string, LeftOut>();
-  return (member) => {
-    const found = known.get(member.clusterID) ?? new OriginUsage(member, namespace).leftOut;
-    known.set(member.clusterID, found);
+  return (member, rules) => {
+    const key = `${rules.name}/${member.clusterID}`;
+    const found = known.get(key) ?? new OriginUsage(member, rules).leftOut;
+    known.set(key, found);
     return found;
   };
 }
 
+/** Undefined where this site does not federate in that way. */
 function viewOf(
   key: string,
   ref: FederatedRef,
-  { members, monotonicMs, dnsPrefix }: ListOptions,
-  leftOutOf: (member: SyncedMember) => LeftOut,
-): FederatedServiceView {
+  options: ListOptions,
+  leftOutOf: LeftOutOf,
+): FederatedServiceView | undefined {
+  const { members, monotonicMs, dnsPrefix } = options;
+  const isExported = ref.scope === 'exported';
+  const rules = rulesOf(options).find(({ name }) => (name === 'imports') === isExported);
+  if (rules === undefined) return undefined;
   const all = members.list();
   const { inputs } = collectInputs({
+    rules,
     ref,
     key,
     target: undefined,
     members: all,
     monotonicMs,
     names: undefined,
-    leftOutOf,
+    leftOutOf: (member) => leftOutOf(member, rules),
     live: undefined,
     liveSlices: () => [],
   });
@@ -131,11 +140,13 @@ function viewOf(
       }),
     ...(inputs.length > mostMembers && { moreMembers: inputs.length - mostMembers }),
     copies: all
-      .map((member) => copyView(member, ref, planFor(member.clusterID)))
+      .map((member) => copyView(member, ref, planFor(member.clusterID), rules))
       .toSorted((a, b) => (a.clusterID < b.clusterID ? -1 : 1)),
-    names: shownNames(ref, key, all, dnsPrefix),
+    names: isExported ? noNames : shownNames(ref, key, all, dnsPrefix),
   };
 }
+
+const noNames: NamesView = { carried: [], problem: undefined };
 
 function memberView(input: MemberInput, member: SyncedMember, plan: Plan): MemberServiceView {
   const { service, isReady } = input;
@@ -185,12 +196,14 @@ function endpointsOf(service: MemberService, member: SyncedMember): number {
   return addresses.filter((address) => usable.has(address)).length + names;
 }
 
-function copyView(member: SyncedMember, ref: FederatedRef, plan: Plan): CopyView {
+function copyView(member: SyncedMember, ref: FederatedRef, plan: Plan, rules: CopyRules): CopyView {
   const { clusterID, services, slices } = member;
-  const key = `${ref.namespace}/${ref.name}`;
+  const key = rules.serviceOf(ref);
   const live = services.byKey(key);
   const own =
-    live !== undefined && isCopy(live) ? slices.byIndex('service', key).filter(isOwnSlice) : [];
+    live !== undefined && rules.isOwn(live)
+      ? slices.byIndex('service', key).filter(rules.isOwnSlice)
+      : [];
   const from = own.flatMap(({ metadata }) => metadata.labels?.[originKey] ?? []);
   return {
     clusterID,
@@ -198,21 +211,24 @@ function copyView(member: SyncedMember, ref: FederatedRef, plan: Plan): CopyView
       .flatMap(({ endpoints }) => endpoints ?? [])
       .filter(({ conditions }) => conditions?.ready ?? true).length,
     from: [...new Set(from)].toSorted(),
-    ...statusOf(member, ref, plan, live),
+    ...statusOf(member, ref, plan, live, rules),
   };
 }
 
 function statusOf(
-  { clusterID, isRead, state, namespaces }: SyncedMember,
-  { namespace, name }: FederatedRef,
+  member: SyncedMember,
+  ref: FederatedRef,
   plan: Plan,
   live: Service | undefined,
+  rules: CopyRules,
 ): Pick<CopyView, 'status' | 'reason' | 'message'> {
+  const { clusterID, isRead, state, namespaces } = member;
+  const { namespace } = ref;
   const no = (reason: string, message: string) => ({ status: 'False', reason, message }) as const;
   if (!isRead || state.state !== 'Ready') {
     return { status: 'Unknown', reason: state.reason, message: state.message };
   }
-  const wanted = compileCopy(plan);
+  const wanted = rules.compile(plan, live, undefined);
   if (namespaces.byKey(namespace) === undefined) {
     return no(
       'NoNamespace',
@@ -222,13 +238,15 @@ function statusOf(
   if (wanted === undefined) {
     return no('NoMember', 'No member Service gives this cluster a port.');
   }
+  const obstacle = rules.obstacleIn(member, ref);
+  if (obstacle !== undefined) return obstacle;
   if (live === undefined) {
     return no('Missing', `The leader of ${clusterID} has not created it yet.`);
   }
-  if (!isCopy(live)) {
+  if (!rules.isOwn(live)) {
     return no(
       'CopyConflict',
-      `${clusterID} has a Service ${namespace}/${name} that is not a copy. Rename that Service, or federate under another name.`,
+      `${clusterID} has a Service ${rules.serviceOf(ref)} that is not a copy. Rename that Service, or federate under another name.`,
     );
   }
   if (hasSelector(live)) {
@@ -237,7 +255,7 @@ function statusOf(
       `A user gave the copy a selector, so its endpoints are no longer updated. Remove the selector.`,
     );
   }
-  return isSameCopy(wanted, live)
+  return rules.owned.isSame(wanted, live)
     ? { status: 'True', reason: 'Copied', message: 'The copy is as it should be.' }
     : no('Outdated', `The leader of ${clusterID} has not updated it yet.`);
 }

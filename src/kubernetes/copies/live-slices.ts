@@ -23,28 +23,37 @@ export function placeOf({ metadata }: EndpointSlice): SlicePlace {
   };
 }
 
+export interface OwnSlices {
+  /** Which slices count. */
+  readonly isOwnSlice: (slice: EndpointSlice) => boolean;
+  /** Default: by the Service that its label names. */
+  readonly placeOf?: (slice: EndpointSlice) => SlicePlace;
+}
+
 /** Every operation costs O(1), or O(results). */
 export class LiveSlices {
   readonly isOwn: (slice: EndpointSlice) => boolean;
+  readonly #placeOf: (slice: EndpointSlice) => SlicePlace;
   readonly #recent: RecentWrites<EndpointSlice>;
   /** Copy → source → keys of slices. */
   readonly #copies = new Map<string, Map<string, Set<string>>>();
   readonly #places = new Map<string, SlicePlace>();
 
-  /** `isOwn` says which slices count. `unheard`: see RecentWrites. */
+  /** `unheard`: see RecentWrites. */
   constructor(
     clock: Clock,
     cached: Pick<Cached<EndpointSlice>, 'byKey' | 'objects'>,
-    isOwn: (slice: EndpointSlice) => boolean,
+    rules: OwnSlices,
     unheard: (place: SlicePlace) => void,
   ) {
-    this.isOwn = isOwn;
+    this.isOwn = rules.isOwnSlice;
+    this.#placeOf = rules.placeOf ?? placeOf;
     this.#recent = new RecentWrites(
       clock,
       (key) => cached.byKey(key),
       (key, written) => {
         this.#index(key, this.get(key));
-        unheard(placeOf(written));
+        unheard(this.#placeOf(written));
       },
     );
     for (const slice of cached.objects()) this.#index(keyOf(slice), slice);
@@ -95,7 +104,7 @@ export class LiveSlices {
 
   #index(key: string, slice: EndpointSlice | undefined): void {
     const old = this.#places.get(key);
-    const place = slice !== undefined && this.isOwn(slice) ? placeOf(slice) : undefined;
+    const place = slice !== undefined && this.isOwn(slice) ? this.#placeOf(slice) : undefined;
     if (old?.copy === place?.copy && old?.source === place?.source) return;
     if (old !== undefined) this.#remove(key, old);
     if (place === undefined) return;

@@ -10,8 +10,7 @@ import type { EndpointSlice, Namespace, Node, ObjectMeta, Service } from '../obj
 import { isCopy } from '../services/compile-copy.ts';
 import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
 import { addressesOfNode } from '../services/member-service.ts';
-import { isOwnSlice, isSource, sourceID } from '../services/slice-source.ts';
-import { placeOf } from './live-slices.ts';
+import { isSource, sourceID } from '../services/slice-source.ts';
 import { changesPlan } from './slice-facts.ts';
 import { followUsage } from './follow-usage.ts';
 import { conditionKey, limitsKey, slicesKey } from './sync-keys.ts';
@@ -47,10 +46,10 @@ export class MemberEvents implements RunningSource {
     }
     for (const { member } of this.#followed.values()) this.#addServices(member);
     for (const service of options.member.services.objects()) {
-      if (isCopy(service)) this.#add(this.#copyKey(service.metadata));
+      if (this.#term.rules.isOwn(service)) this.#add(this.#term.rules.keyOfService(service));
       if (this.#needsOwnCondition(service)) this.#add(conditionKey(nameOf(service.metadata)));
     }
-    for (const copy of slices.copies()) this.#add(this.#term.keyOfCopy(copy));
+    for (const copy of slices.copies()) this.#add(this.#term.rules.keyOfPlace(copy));
   }
 
   stop(): void {
@@ -80,17 +79,17 @@ export class MemberEvents implements RunningSource {
     known?.stop();
     this.#followed.delete(clusterID);
     if (member === undefined) return true;
-    const { usage, release } = followUsage(member, this.#term.options.namespace);
+    const { usage, release } = followUsage(member, this.#term.rules);
     this.#term.usages.set(clusterID, usage);
     const stops = [
       release,
       () => void this.#term.usages.delete(clusterID),
       member.services.onChange((change) => {
-        this.#serviceChanged(clusterID, change, isTarget);
+        this.#serviceChanged(member, change, isTarget);
         this.#compareLimits(clusterID);
       }),
       member.nativeServices.onChange((change) => {
-        this.#nativeServiceChanged(clusterID, change);
+        this.#nativeServiceChanged(member, change);
         this.#compareLimits(clusterID);
       }),
       member.slices.onChange((change) => {
@@ -101,7 +100,13 @@ export class MemberEvents implements RunningSource {
         this.#nodeChanged(member, change);
         this.#compareLimits(clusterID);
       }),
-      ...(isTarget ? [member.namespaces.onChange((change) => this.#namespaceChanged(change))] : []),
+      ...this.#term.rules.followMembers(member, (service) => this.#memberDecided(member, service)),
+      ...(isTarget
+        ? [
+            member.namespaces.onChange((change) => this.#namespaceChanged(change)),
+            ...this.#term.rules.followTarget(member, (federated) => this.#add(federated)),
+          ]
+        : []),
     ];
     this.#followed.set(clusterID, {
       member,
@@ -135,33 +140,38 @@ export class MemberEvents implements RunningSource {
     if (member !== undefined) this.#addServices(member);
   }
 
-  #addServices({ clusterID, services, nativeServices }: SyncedMember): void {
-    for (const service of services.objects()) this.#addFederated(clusterID, service);
-    for (const service of nativeServices.objects()) this.#addFederated(clusterID, service);
+  #addServices(member: SyncedMember): void {
+    for (const ref of this.#term.rules.refsIn(member)) {
+      this.#term.addFor(member.clusterID, keyOfRef(ref));
+    }
   }
 
-  #addFederated(clusterID: string, service: Service | NativeService): void {
-    const key = this.#federatedKey(service);
-    if (key !== undefined) this.#term.addFor(clusterID, key);
+  #federatedKey(service: Service | NativeService, member: SyncedMember): string | undefined {
+    const ref = this.#term.rules.refOf(service, member);
+    return ref && keyOfRef(ref);
   }
 
-  #federatedKey({ metadata }: Pick<Service, 'metadata'> | NativeService): string | undefined {
-    const meta = metadata as ObjectMeta;
-    if (isCopy({ metadata: meta })) return undefined;
-    const ref = federatedRefOf(meta, this.#term.options.namespace);
-    return isRef(ref) ? keyOfRef(ref) : undefined;
+  /** Something else than a Service decides that it is a member, or is none. */
+  #memberDecided(member: SyncedMember, service: string): void {
+    const { rules, states } = this.#term;
+    const slash = service.indexOf('/');
+    const metadata = { namespace: service.slice(0, slash), name: service.slice(slash + 1) };
+    const key = rules.keyOfMember(metadata);
+    // Changes of its slices were not followed while it was no member.
+    states.get(key)?.done.clear();
+    this.#term.addFor(member.clusterID, key);
+    this.#compareLimits(member.clusterID);
   }
 
-  #copyKey(metadata: ObjectMeta): string {
-    return this.#term.keyOfCopy(nameOf(metadata));
-  }
-
-  #serviceChanged(clusterID: string, change: ObjectChange<Service>, isTarget: boolean): void {
+  #serviceChanged(member: SyncedMember, change: ObjectChange<Service>, isTarget: boolean): void {
+    const { clusterID } = member;
     if (isTarget && this.#term.services.isEcho(change)) return;
     const { key, old, new: now } = change;
     if (old !== undefined && now !== undefined && isAlike(old, now, isTarget)) return;
     const versions = [old, now].filter((version) => version !== undefined);
-    const [before, after] = [old, now].map((version) => version && this.#federatedKey(version));
+    const [before, after] = [old, now].map(
+      (version) => version && this.#federatedKey(version, member),
+    );
     for (const federated of [before, after]) {
       if (federated === undefined) continue;
       // Changes of its slices were not followed while it was no member.
@@ -171,8 +181,10 @@ export class MemberEvents implements RunningSource {
     if (!isTarget) return;
     const [one] = versions;
     if (one === undefined) return;
-    const copyKey = this.#copyKey(one.metadata);
-    if (this.#term.states.has(copyKey) || versions.some(isCopy)) this.#add(copyKey);
+    const { rules, states } = this.#term;
+    const copyKey = rules.keyOfService(one);
+    if (states.has(copyKey) || versions.some(rules.isOwn)) this.#add(copyKey);
+    if (rules.name !== 'copies') return;
     if (versions.some((version) => this.#needsOwnCondition(version))) this.#add(conditionKey(key));
     // The annotation went.
     if (before !== undefined && after === undefined && now !== undefined) {
@@ -180,13 +192,18 @@ export class MemberEvents implements RunningSource {
     }
   }
 
-  #nativeServiceChanged(clusterID: string, { old, new: now }: ObjectChange<NativeService>): void {
+  #nativeServiceChanged(
+    member: SyncedMember,
+    { old, new: now }: ObjectChange<NativeService>,
+  ): void {
     for (const version of [old, now]) {
-      if (version !== undefined) this.#addFederated(clusterID, version);
+      const key = version && this.#federatedKey(version, member);
+      if (key !== undefined) this.#term.addFor(member.clusterID, key);
     }
   }
 
   #needsOwnCondition(service: Service): boolean {
+    if (this.#term.rules.name !== 'copies') return false;
     const ref = isCopy(service)
       ? undefined
       : federatedRefOf(service.metadata, this.#term.options.namespace);
@@ -199,13 +216,14 @@ export class MemberEvents implements RunningSource {
     change: ObjectChange<EndpointSlice>,
     isTarget: boolean,
   ): void {
+    const { rules } = this.#term;
     const { old, new: now } = change;
     const isEcho = isTarget && this.#term.slices.heard(change);
     for (const version of [old, now]) {
       if (version === undefined) continue;
-      if (isTarget && isOwnSlice(version)) {
+      if (isTarget && rules.isOwnSlice(version)) {
         // Somebody else changed a slice of a copy.
-        if (!isEcho) this.#term.addSlice(placeOf(version));
+        if (!isEcho) this.#term.addSlice(rules.placeOf(version));
       } else if (isSource(version)) {
         this.#addSource(member, version, isTarget && changesPlan(old, now, usableOf(member)));
       }
@@ -216,7 +234,7 @@ export class MemberEvents implements RunningSource {
     const { namespace = '', labels, name: sliceName } = slice.metadata;
     const name = labels?.[serviceNameLabel] ?? '';
     const service = member.services.byKey(`${namespace}/${name}`);
-    const federated = service && this.#federatedKey(service);
+    const federated = service && this.#federatedKey(service, member);
     if (federated === undefined) return;
     const { clusterID } = member;
     const source = sourceID({ clusterID, kind: 'Service', namespace, name }, sliceName);

@@ -11,6 +11,7 @@ import {
   mostServiceEndpoints,
 } from '../services/choose-claims.ts';
 import { nothingLeftOut, OriginUsage } from './origin-usage.ts';
+import { annotatedCopies } from './annotated-copies.ts';
 import { TestCluster } from './test-cluster.ts';
 import {
   globalAnnotation,
@@ -31,7 +32,7 @@ function scene(over: Partial<MemberSettings> = {}) {
   const random = new SeededRandom('usage');
   const cluster = new TestCluster('a', clock, random);
   const view = new TestView(cluster, { ...settings, ...over }, clock, random);
-  const usage = new OriginUsage(view, systemNamespace);
+  const usage = new OriginUsage(view, annotatedCopies(systemNamespace));
   usage.follow();
   const settle = () => clock.advance(10_000);
   return { cluster, view, usage, settle };
@@ -223,7 +224,10 @@ describe('what a cluster uses of its limits', () => {
         for (const each of changes) {
           make(each, cluster, view);
           await settle();
-          assert.deepEqual(usage.leftOut, new OriginUsage(view, systemNamespace).leftOut);
+          assert.deepEqual(
+            usage.leftOut,
+            new OriginUsage(view, annotatedCopies(systemNamespace)).leftOut,
+          );
         }
       }),
       { numRuns: 60 },

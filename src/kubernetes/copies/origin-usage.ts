@@ -4,7 +4,7 @@
 import type { NativeService } from '../../api/kinds/native-service.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
 import { serviceNameLabel } from '../names.ts';
-import type { EndpointSlice, IPFamily, Node, ObjectMeta, Service } from '../objects.ts';
+import type { EndpointSlice, IPFamily, Node, Service } from '../objects.ts';
 import { byAge } from '../services/agree-ports.ts';
 import {
   type Claim,
@@ -18,17 +18,11 @@ import {
   type ReachedLimit,
   type SliceClaim,
 } from '../services/choose-claims.ts';
-import { isCopy } from '../services/compile-copy.ts';
-import { federatedRefOf, type FederatedRef, isRef, keyOfRef } from '../services/federated-name.ts';
+import { keyOfRef } from '../services/federated-name.ts';
 import { mayJoin } from '../services/global-namespaces.ts';
-import {
-  addressesOfNode,
-  keyOfMember,
-  memberOfNativeService,
-  memberOfService,
-  type MemberService,
-} from '../services/member-service.ts';
+import { addressesOfNode, keyOfMember, type MemberService } from '../services/member-service.ts';
 import { isSource } from '../services/slice-source.ts';
+import type { CopyRules } from './copy-rules.ts';
 import { addressesPerName, mostNames } from './host-names.ts';
 import type { SyncedMember } from './synced-member.ts';
 
@@ -56,14 +50,11 @@ interface Counted {
   sliceCost: number;
 }
 
-type CountedMember = Pick<
-  SyncedMember,
-  'clusterID' | 'settings' | 'isRead' | 'services' | 'nativeServices' | 'slices' | 'nodes'
->;
+type CountingRules = Pick<CopyRules, 'memberOf' | 'memberOfNative' | 'followMembers'>;
 
 export class OriginUsage {
-  readonly #member: CountedMember;
-  readonly #namespace: string;
+  readonly #member: SyncedMember;
+  readonly #rules: CountingRules;
   /** By `keyOfMember`. */
   readonly #counted = new Map<string, Counted>();
   /** Member Services by federated Service. */
@@ -81,10 +72,9 @@ export class OriginUsage {
   #found: { readonly settings: unknown; readonly leftOut: LeftOut } | undefined;
   #wasRead = false;
 
-  /** `namespace` is the system namespace. */
-  constructor(member: CountedMember, namespace: string) {
+  constructor(member: SyncedMember, rules: CountingRules) {
     this.#member = member;
-    this.#namespace = namespace;
+    this.#rules = rules;
     this.look();
   }
 
@@ -104,6 +94,7 @@ export class OriginUsage {
         if (now !== undefined) this.#countSlice(now, now);
       }),
       nodes.onChange(({ key, new: now }) => this.#countNode(key, now)),
+      ...this.#rules.followMembers(this.#member, (key) => this.#countAgain(key)),
     ];
     return () => {
       for (const stop of stops) stop();
@@ -193,9 +184,7 @@ export class OriginUsage {
   }
 
   #memberOf(service: Service): MemberService | undefined {
-    const { metadata } = service;
-    const ref = isCopy(service) ? undefined : this.#refOf(metadata);
-    const found = ref && memberOfService(this.#member.clusterID, ref, service);
+    const found = this.#rules.memberOf(service, this.#member);
     // It is left out anyway.
     return found?.exposure.by === 'nothing' && found.exposure.reason === 'ExternalName'
       ? undefined
@@ -203,14 +192,17 @@ export class OriginUsage {
   }
 
   #nativeOf(service: NativeService): MemberService | undefined {
-    const ref = this.#refOf(service.metadata);
-    return ref && memberOfNativeService(this.#member.clusterID, ref, service);
+    return this.#rules.memberOfNative(service, this.#member);
   }
 
-  #refOf(metadata: ObjectMeta): FederatedRef | undefined {
-    if (metadata.deletionTimestamp !== undefined) return undefined;
-    const ref = federatedRefOf(metadata, this.#namespace);
-    return isRef(ref) ? ref : undefined;
+  /** Something else than the Service decides whether it is a member. `key` is NAMESPACE/NAME. */
+  #countAgain(key: string): void {
+    const { clusterID, services } = this.#member;
+    const slash = key.indexOf('/');
+    const [namespace, name] = [key.slice(0, slash), key.slice(slash + 1)];
+    const counted = this.#counted.get(keyOfMember({ clusterID, kind: 'Service', namespace, name }));
+    const service = services.byKey(key);
+    this.#replace(counted?.service, service && this.#memberOf(service));
   }
 
   #replace(old: MemberService | undefined, now: MemberService | undefined): void {

@@ -12,7 +12,7 @@ import type { Condition, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import type { Outcome, Plan } from '../services/compile-plan.ts';
 import {
-  type FederatedRef,
+  type AnnotatedRef,
   federatedRefOf,
   isRef,
   keyOfRef,
@@ -78,7 +78,7 @@ export async function syncCondition(
   return waitMs === undefined ? undefined : { requeueAfterMs: waitMs };
 }
 
-function refIn({ options }: SyncTerm, service: Service): FederatedRef | NameProblem | undefined {
+function refIn({ options }: SyncTerm, service: Service): AnnotatedRef | NameProblem | undefined {
   return isCopy(service) ? undefined : federatedRefOf(service.metadata, options.namespace);
 }
 

@@ -5,25 +5,16 @@ import { jsonEquals } from '../../api/schema/json.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
 import type { Service } from '../objects.ts';
-import {
-  compileCopy,
-  hasSelector,
-  isCopy,
-  isDisposable,
-  isHeadless,
-  isSameCopy,
-  repairedCopy,
-} from '../services/compile-copy.ts';
 import { compilePlan, type Plan } from '../services/compile-plan.ts';
 import { refOfKey } from '../services/federated-name.ts';
 import { parseSourceID, sourceID } from '../services/slice-source.ts';
-import { applyService, type OwnedServices } from './apply-service.ts';
+import { applyService } from './apply-service.ts';
 import { collectInputs, isReachedByPods, sourceSlices } from './collect-inputs.ts';
+import type { Prepared } from './copy-rules.ts';
 import { refreshMs } from './host-names.ts';
 import type { PacedRun } from './origin-pacer.ts';
-import { syncConditions } from './sync-conditions.ts';
 import { slicesKey } from './sync-keys.ts';
-import { type CopyProblem, DoneSources, type FederatedState, type SyncTerm } from './sync-term.ts';
+import { DoneSources, type FederatedState, type SyncTerm } from './sync-term.ts';
 import { isOpen } from './synced-member.ts';
 
 /** The state of a member changes when it has been read, and then all keys come again; this is for safety. */
@@ -51,7 +42,7 @@ async function sync(
   context: ReconcileContext,
   pace: () => void,
 ): Promise<ReconcileResult | undefined> {
-  const { client, services } = term;
+  const { client, services, rules } = term;
   const { member: target, members, clock, namespace } = term.options;
   const ref = refOfKey(key, namespace);
   if (ref === undefined || (ref.scope === 'namespaced' && ref.namespace === namespace)) {
@@ -59,9 +50,11 @@ async function sync(
   }
   if (!target.isRead || !target.namespaces.isSynced) return { requeueAfterMs: unreadMs };
   const copyKey = `${ref.namespace}/${ref.name}`;
-  const live = term.services.live(copyKey);
+  const serviceKey = rules.serviceOf(ref);
+  const live = term.services.live(serviceKey);
   const monotonicMs = clock.monotonic();
-  const { inputs, origins, held, nextMs, hasNames } = collectInputs({
+  const { inputs, origins, held, nextMs, hasNames, isWaiting } = collectInputs({
+    rules,
     ref,
     key,
     target,
@@ -75,19 +68,26 @@ async function sync(
         .sourcesOf(copyKey)
         .flatMap((source) => term.slices.slicesOf({ copy: copyKey, source })),
   });
-  if (inputs.length === 0 && live === undefined && term.slices.sourcesOf(copyKey).length === 0) {
+  const hasSlices = term.slices.sourcesOf(copyKey).length > 0;
+  if (inputs.length === 0 && live === undefined && !hasSlices && rules.isIdle(term, ref)) {
     term.states.delete(key);
     return undefined;
   }
-  const plan = compilePlan(ref, target.clusterID, inputs);
-  const wanted = compileCopy(plan);
-  const problem = wanted === undefined ? undefined : problemOf(live);
+  const plan = compilePlan(ref, target.clusterID, inputs, rules.prefersLocal);
   const hasNamespace = isOpen(target, ref.namespace);
+  const taken = plan.ports.length === 0 || live === undefined ? undefined : rules.problemOf(live);
+  const prepared: Prepared =
+    hasNamespace && taken === undefined
+      ? await rules.prepare(term, plan, live, context, pace)
+      : { isFrozen: !hasNamespace };
+  const problem = taken ?? prepared.problem;
+  const isWanted = prepared.problem === undefined && prepared.isUnwanted !== true;
+  const wanted = isWanted ? rules.compile(plan, live, prepared.owner) : undefined;
   let copy: Service | undefined;
   let failure: unknown;
-  if (hasNamespace && problem === undefined) {
+  if (prepared.isFrozen !== true && taken === undefined) {
     try {
-      copy = await applyService({ client, services, pace }, copies, wanted, live, context);
+      copy = await applyService({ client, services, pace }, rules.owned, wanted, live, context);
     } catch (error) {
       if (hasCode(error, 'HANSA_CONFLICT') || context.signal.aborted) throw error;
       // Endpoints are followed even if the copy cannot be changed.
@@ -96,20 +96,25 @@ async function sync(
     }
   }
   const previous = term.states.get(key);
-  const isFrozen = !hasNamespace || problem === 'CopyHasSelector';
+  const isFrozen = prepared.isFrozen === true || problem === 'CopyHasSelector';
   const parts = { plan, inputs, origins, held, copy, problem, isFrozen };
   const state = { ...parts, done: new DoneSources(stillDone(previous, parts)) };
   term.states.set(key, state);
   if (problem !== undefined && problem !== previous?.problem) {
-    context.log.warn('a Service of a user has the place of a copy', { problem, service: copyKey });
+    context.log.warn('a Service of a user has the place of a copy', {
+      problem,
+      service: serviceKey,
+    });
   }
   addSlices(term, key, copyKey, state);
   if (failure !== undefined) throw failure;
-  const conditionMs = await syncConditions(term, plan, problem, context, pace);
+  const conditionMs = await rules.finish(term, plan, { copy, problem, isFrozen }, context, pace);
   return soonest([
     conditionMs,
     nextMs && Math.max(0, nextMs - monotonicMs),
     hasNames ? refreshMs : undefined,
+    isWaiting ? unreadMs : undefined,
+    prepared.waitMs,
   ]);
 }
 
@@ -117,21 +122,6 @@ function soonest(waits: readonly (number | undefined)[]): ReconcileResult | unde
   const known = waits.filter((wait) => wait !== undefined);
   return known.length === 0 ? undefined : { requeueAfterMs: Math.min(...known) };
 }
-
-/** A copy that a user took over, or the user's own Service, is never changed. */
-function problemOf(live: Service | undefined): CopyProblem | undefined {
-  if (live === undefined) return undefined;
-  if (!isCopy(live)) return 'CopyConflict';
-  return hasSelector(live) ? 'CopyHasSelector' : undefined;
-}
-
-const copies: OwnedServices = {
-  isTaken: (live) => problemOf(live) !== undefined,
-  isDisposable,
-  isBeyondRepair: isHeadless,
-  isSame: isSameCopy,
-  repaired: repairedCopy,
-};
 
 /** The sources whose slices need no look, because nothing that they depend on has changed. */
 function stillDone(

@@ -109,14 +109,17 @@ function wantedSlices(
     if (found === undefined || !isSource(found)) return nothing;
     if (found.metadata.labels?.[serviceNameLabel] !== source.name) return nothing;
     const { slices } = compilePodSlices(copy, participant, found, usable);
-    return { slices, hasNames: false };
+    return { slices: slices.map((each) => term.rules.marked(each, copy)), hasNames: false };
   }
   const key = slicesKey(federated, place.source);
   const { addresses, isPending } = outsideAddresses(service, member, term.names, key);
   // At the begin of a term no name has an answer yet. Until then, what the last leader found counts.
   const found = isPending === true ? addressesIn(term.slices.slicesOf(place)) : [];
   const { slices } = compileAddressSlices(copy, participant, [...addresses, ...found], usable);
-  return { slices, hasNames: hasHostNames(service) };
+  return {
+    slices: slices.map((each) => term.rules.marked(each, copy)),
+    hasNames: hasHostNames(service),
+  };
 }
 
 function addressesIn(slices: readonly EndpointSlice[]): readonly string[] {

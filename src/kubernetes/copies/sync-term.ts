@@ -9,9 +9,8 @@ import type { SourceSink } from '../../core/reconcile/source.ts';
 import { parallelism } from '../controllers/member-controller.ts';
 import type { Service } from '../objects.ts';
 import type { MemberInput, Plan } from '../services/compile-plan.ts';
-import { isOwnSlice } from '../services/slice-source.ts';
+import type { CopyRules } from './copy-rules.ts';
 import { HostNames } from './host-names.ts';
-import { keyOfCopy } from '../services/federated-name.ts';
 import { LiveSlices, type SlicePlace } from './live-slices.ts';
 import { type LeftOut, nothingLeftOut, type OriginUsage } from './origin-usage.ts';
 import { OriginPacer } from './origin-pacer.ts';
@@ -32,7 +31,7 @@ export interface SyncOptions {
 }
 
 /** Why the target has no copy that is right, although there are member Services. */
-export type CopyProblem = 'CopyConflict' | 'CopyHasSelector';
+export type CopyProblem = 'CopyConflict' | 'CopyHasSelector' | 'ImportConflict';
 
 /** The outcome of the last run for a federated Service. */
 export interface FederatedState {
@@ -82,6 +81,7 @@ export class DoneSources {
 
 export class SyncTerm {
   readonly options: SyncOptions;
+  readonly rules: CopyRules;
   readonly sink: Pick<SourceSink, 'add'>;
   /** Of the target. */
   readonly client: SyncedMember['client'];
@@ -100,17 +100,18 @@ export class SyncTerm {
   /** The clusters whose changes added the key of a federated Service, until its run succeeds. */
   readonly #causes = new Map<string, Set<string>>();
 
-  constructor(options: SyncOptions, sink: Pick<SourceSink, 'add'>) {
+  constructor(options: SyncOptions, rules: CopyRules, sink: Pick<SourceSink, 'add'>) {
     this.options = options;
+    this.rules = rules;
     this.sink = sink;
     const { member, clock, lookUp } = options;
     this.client = member.client;
     this.services = new RecentWrites(
       clock,
       (key) => member.services.byKey(key),
-      (copy) => sink.add(this.keyOfCopy(copy)),
+      (_, written) => sink.add(rules.keyOfService(written)),
     );
-    this.slices = new LiveSlices(clock, member.slices, isOwnSlice, (place) => this.addSlice(place));
+    this.slices = new LiveSlices(clock, member.slices, rules, (place) => this.addSlice(place));
     this.pacer = new OriginPacer({ clock, parallelism, add: (key) => sink.add(key) });
     this.names = new HostNames({
       clock,
@@ -126,6 +127,7 @@ export class SyncTerm {
     this.services.stop();
     this.slices.stop();
     this.pacer.stop();
+    this.rules.stop?.();
   }
 
   /** Adds the key of a federated Service because of a change in a cluster. */
@@ -147,15 +149,9 @@ export class SyncTerm {
     return known;
   }
 
-  /** The key of the federated Service of a copy, which is NAMESPACE/NAME. */
-  keyOfCopy(copy: string): string {
-    const slash = copy.indexOf('/');
-    return keyOfCopy(copy.slice(0, slash), copy.slice(slash + 1), this.options.namespace);
-  }
-
   /** A slice of a copy must be looked at. */
   addSlice({ copy, source }: SlicePlace): void {
-    const key = this.keyOfCopy(copy);
+    const key = this.rules.keyOfPlace(copy);
     this.sink.add(this.states.has(key) ? slicesKey(key, source) : key);
   }
 

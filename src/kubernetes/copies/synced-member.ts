@@ -4,6 +4,7 @@ import type { NativeService } from '../../api/kinds/native-service.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import type { Reflector } from '../../core/kube/reflector/reflector.ts';
 import type { Member } from '../members/member.ts';
+import type { ServiceExport, ServiceImport } from '../mcs/mcs-objects.ts';
 import type { EndpointSlice, Namespace, Node, Service } from '../objects.ts';
 import { UsableAddresses } from '../services/usable-address.ts';
 
@@ -19,6 +20,9 @@ export interface SyncedMember extends Pick<Member, 'clusterID' | 'settings' | 's
   readonly nodes: Cached<Node>;
   readonly namespaces: Cached<Namespace>;
   readonly nativeServices: Cached<NativeService & KubeObject, 'federated'>;
+  /** Only the part for exported Services uses them. */
+  readonly serviceExports?: Cached<ServiceExport> & Pick<Reflector<ServiceExport>, 'status'>;
+  readonly serviceImports?: Cached<ServiceImport> & Pick<Reflector<ServiceImport>, 'status'>;
 }
 
 export interface SyncedMembers {

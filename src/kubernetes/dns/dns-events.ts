@@ -5,6 +5,7 @@ import type { NativeService } from '../../api/kinds/native-service.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
 import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
 import type { RunningSource } from '../../core/reconcile/source.ts';
+import { annotatedCopies } from '../copies/annotated-copies.ts';
 import { followUsage } from '../copies/follow-usage.ts';
 import { changesPlan } from '../copies/slice-facts.ts';
 import { type SyncedMember, usableOf } from '../copies/synced-member.ts';
@@ -101,7 +102,7 @@ export class DnsEvents implements RunningSource {
     if (member === undefined) return true;
     const { options, usages } = this.#term;
     const isTarget = clusterID === options.member.clusterID;
-    const { usage, release } = followUsage(member, options.namespace);
+    const { usage, release } = followUsage(member, annotatedCopies(options.namespace));
     usages.set(clusterID, usage);
     const stops = [
       release,

@@ -3,6 +3,7 @@
 
 import { kubePath } from '../../core/kube/kube-path.ts';
 import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
+import { annotatedCopies } from '../copies/annotated-copies.ts';
 import { asConflict } from '../copies/sync-term.ts';
 import { collectInputs } from '../copies/collect-inputs.ts';
 import { refreshMs } from '../copies/host-names.ts';
@@ -96,6 +97,7 @@ function decide(
   }
   if (asked === undefined) return { decision: nothing, waits: [] };
   const { inputs, nextMs, hasNames } = collectInputs({
+    rules: annotatedCopies(term.options.namespace),
     ref,
     key,
     target: undefined,

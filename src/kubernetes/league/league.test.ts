@@ -43,6 +43,7 @@ async function setUp(isSupervisor = true) {
       namespace: 'hansa-system',
       leaseSeconds: 15,
       unreachableSeconds: 10,
+      multiClusterServices: true,
       dns: noNames,
       policies: noPolicies,
     },

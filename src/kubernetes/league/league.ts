@@ -15,6 +15,7 @@ import { dnsPart } from '../dns/dns-part.ts';
 import { LeavingMembers } from '../leaving/leaving-members.ts';
 import { removeOwnCopies } from '../leaving/remove-own-copies.ts';
 import { type MemberConnector, memberConnector } from '../members/connect-member.ts';
+import { mcsPart } from '../mcs/mcs-part.ts';
 import { MemberSet } from '../members/member-set.ts';
 import type { LeagueSettings } from '../settings.ts';
 import { policiesPart } from '../policies/policies-part.ts';
@@ -172,6 +173,9 @@ export class League {
           copiesPart({ member, members, clock, log, namespace, lookUp }),
           policiesPart({ member, members, clock, settings: settings.policies }),
           vmsPart({ member, clock, namespace }),
+          ...(settings.multiClusterServices
+            ? [mcsPart({ member, members, clock, log, namespace, lookUp })]
+            : []),
           dnsPart({ member, members, clock, namespace, settings: settings.dns, lookUp }),
         ]),
       leadershipOf: (member) => this.#leadershipOf(member, this.#holder),

@@ -9,6 +9,7 @@ import { epochOf } from '../fencing/fenced-writer.ts';
 import { recordIn } from '../members/field-values.ts';
 import { metaIn } from '../members/read-meta.ts';
 import type { Member } from '../members/member.ts';
+import { isImportService } from '../mcs/import-marks.ts';
 import { managedByLabel, managers } from '../names.ts';
 import type { ObjectMeta, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
@@ -28,7 +29,8 @@ export function* writtenObjects({
   for (const slice of slices.objects()) if (isOurs(slice)) yield slice;
 }
 
-const isWritten = (service: Service): boolean => isCopy(service) || isVmService(service);
+const isWritten = (service: Service): boolean =>
+  isCopy(service) || isVmService(service) || isImportService(service);
 
 const isOurs = ({ metadata }: { readonly metadata: ObjectMeta }): boolean =>
   managers.some((one) => metadata.labels?.[managedByLabel] === one);

@@ -4,6 +4,8 @@ import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { findCopies, otherConditions, servicePath, slicePath } from '../copies/find-copies.ts';
+import { otherExportConditions } from '../mcs/find-imports.ts';
+import { exportPath, importPath } from '../mcs/mcs-objects.ts';
 import type { Term } from '../../core/reconcile/controller.ts';
 import { FencedWriter } from '../fencing/fenced-writer.ts';
 
@@ -31,14 +33,22 @@ export async function removeOwnCopies({ client, ...term }: FarewellTerm): Promis
   for (let round = 1; round <= maxRounds; round++) {
     signal.throwIfAborted();
     const found = await findCopies(client);
-    const { slices, members } = found;
-    const services = [...found.services, ...found.vmServices];
-    if (services.length + slices.length + members.length === 0) return;
+    const { slices, members, imports, exports } = found;
+    const services = [...found.services, ...found.vmServices, ...found.importServices];
+    const all = [services, slices, members, imports, exports];
+    if (all.every(({ length }) => length === 0)) return;
     for (const slice of slices) {
       await attempt(() => writer.remove(slicePath(slice.metadata), slice));
     }
     for (const service of services) {
       await attempt(() => writer.remove(servicePath(service.metadata), service));
+    }
+    for (const each of imports) {
+      await attempt(() => writer.remove(importPath(each.metadata), each));
+    }
+    for (const each of exports) {
+      const status = { ...each.status, conditions: otherExportConditions(each) };
+      await attempt(() => writer.replaceStatus(exportPath(each.metadata), { ...each, status }));
     }
     for (const service of members) {
       const status = { ...service.status, conditions: otherConditions(service) };

@@ -176,6 +176,7 @@ export class TestSupervisor {
         namespace: 'hansa-system',
         leaseSeconds,
         unreachableSeconds: 10,
+        multiClusterServices: true,
         dns: noNames,
         policies: noPolicies,
       },

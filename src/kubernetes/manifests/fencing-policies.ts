@@ -2,12 +2,15 @@
 // only its copies, and only sites write epochs. Pure.
 
 import type { Manifest } from '../../core/kube/manifests/manifest.ts';
+import { mcsGroup } from '../mcs/mcs-objects.ts';
 import {
   copyAnnotation,
   deletingAnnotation,
   epochAnnotation,
   epochFloorAnnotation,
   leaseName,
+  importAnnotation,
+  importManager,
   managedByLabel,
   manager,
   originKey,
@@ -72,6 +75,8 @@ export function fencingPolicies({ namespace, users }: FencingOptions): readonly 
 
 const slices = { group: 'discovery.k8s.io', version: 'v1', resources: ['endpointslices'] } as const;
 const services = { group: '', version: 'v1' } as const;
+/** In all versions that a cluster serves. A cluster need not serve them. */
+const imports = { group: mcsGroup, version: '*', resources: ['serviceimports'] } as const;
 const leader: Omit<PolicyRule, 'operations'> = {
   group: 'coordination.k8s.io',
   version: 'v1',
@@ -94,6 +99,7 @@ const copies = (site: string): Policy => ({
   rules: [
     { ...services, resources: ['services'], operations: ['CREATE', 'UPDATE', 'DELETE'] },
     { ...slices, operations: ['CREATE', 'UPDATE', 'DELETE'] },
+    { ...imports, operations: ['CREATE', 'UPDATE', 'DELETE'] },
   ],
   conditions: { site },
   variables: {
@@ -120,8 +126,9 @@ const copies = (site: string): Policy => ({
         "request.operation != 'CREATE'",
         `(object.metadata.?labels[?${text(managedByLabel)}].orValue('') == ${text(manager)} && ${annotationOf('object', copyAnnotation)}.orValue(${annotationOf('object', originKey)}.orValue('')) != '')`,
         `(object.metadata.?labels[?${text(managedByLabel)}].orValue('') == ${text(vmManager)} && ${annotationOf('object', vmAnnotation)}.orValue('') != '')`,
+        `(object.metadata.?labels[?${text(managedByLabel)}].orValue('') == ${text(importManager)} && ${annotationOf('object', importAnnotation)}.orValue('') != '')`,
       ].join(' || '),
-      message: `a copy needs the label ${managedByLabel}: ${manager}, and the annotation ${copyAnnotation} (a Service) or ${originKey} (an EndpointSlice). What belongs to VirtualMachines needs the label ${managedByLabel}: ${vmManager}, and the annotation ${vmAnnotation}`,
+      message: `a copy needs the label ${managedByLabel}: ${manager}, and the annotation ${copyAnnotation} (a Service) or ${originKey} (an EndpointSlice). What belongs to VirtualMachines needs the label ${managedByLabel}: ${vmManager}, and the annotation ${vmAnnotation}. What belongs to ServiceImports needs the label ${managedByLabel}: ${importManager}, and the annotation ${importAnnotation}`,
     },
     {
       expression: "request.operation != 'DELETE' || variables.deleting == variables.oldEpoch",
@@ -187,6 +194,12 @@ const terms = (site: string, namespace: string): Policy => ({
     { ...services, resources: ['services'], operations: ['CREATE', 'UPDATE', 'DELETE'] },
     { ...services, resources: ['services/status'], operations: ['UPDATE'] },
     { ...slices, operations: ['CREATE', 'UPDATE', 'DELETE'] },
+    { ...imports, operations: ['CREATE', 'UPDATE', 'DELETE'] },
+    {
+      ...imports,
+      resources: ['serviceexports/status', 'serviceimports/status'],
+      operations: ['UPDATE'],
+    },
   ],
   conditions: { site },
   params: { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', namespace, name: leaseName },
@@ -239,6 +252,11 @@ const marksOfOthers = (site: string): Policy => {
     rules: [
       { ...services, resources: ['services', 'services/status'], operations: ['CREATE', 'UPDATE'] },
       { ...slices, operations: ['CREATE', 'UPDATE'] },
+      {
+        ...imports,
+        resources: ['serviceimports', 'serviceimports/status'],
+        operations: ['CREATE', 'UPDATE'],
+      },
       { ...leader, operations: ['CREATE', 'UPDATE'] },
     ],
     conditions: { 'not-a-site': `!(${site})` },

@@ -15,6 +15,7 @@ import {
   tokenManifests,
   userSubject,
 } from '../../core/kube/manifests/rbac.ts';
+import { mcsGroup } from '../mcs/mcs-objects.ts';
 import { leaseName } from '../names.ts';
 
 /** What the site authenticates as. */
@@ -95,6 +96,13 @@ const memberRules = [
     verbs: read,
   },
   { apiGroups: [clustersGroup], resources: ['virtualmachines/status'], verbs: ['update'] },
+  { apiGroups: [mcsGroup], resources: ['serviceexports'], verbs: read },
+  { apiGroups: [mcsGroup], resources: ['serviceimports'], verbs: [...read, ...write] },
+  {
+    apiGroups: [mcsGroup],
+    resources: ['serviceexports/status', 'serviceimports/status'],
+    verbs: ['update'],
+  },
 ] as const;
 
 const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] } as const;

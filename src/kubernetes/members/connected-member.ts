@@ -72,6 +72,8 @@ export class ConnectedMember implements Member {
   readonly virtualMachines: Member['virtualMachines'];
   readonly policies: Member['policies'];
   readonly policyRecords: Member['policyRecords'];
+  readonly serviceExports: Member['serviceExports'];
+  readonly serviceImports: Member['serviceImports'];
   readonly #options: ConnectedMemberOptions;
   readonly #clock: Clock;
   readonly #identity: ReturnType<typeof identityCollections>;
@@ -125,6 +127,8 @@ export class ConnectedMember implements Member {
     const addition = { ...collections, statusChanged: () => this.#additionChanged() };
     const added = addedCollections(addition, namespace);
     this.virtualMachines = added.virtualMachines;
+    this.serviceExports = added.serviceExports;
+    this.serviceImports = added.serviceImports;
     const { policies, policyRecords } = policyCollections(addition, options.policyKinds ?? []);
     this.policies = policies;
     this.policyRecords = policyRecords;

@@ -10,6 +10,13 @@ import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import { CacheBudget, type CacheLimits } from '../../core/kube/reflector/cache-budget.ts';
 import { Reflector } from '../../core/kube/reflector/reflector.ts';
 import type { Log } from '../../core/log/log.ts';
+import {
+  exportsPath,
+  importsPath,
+  type ServiceExport,
+  type ServiceImport,
+} from '../mcs/mcs-objects.ts';
+import { readServiceExport, readServiceImport } from '../mcs/read-mcs-objects.ts';
 import { serviceNameLabel } from '../names.ts';
 import type { EndpointSlice, Namespace, Node, ObjectMeta, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
@@ -137,6 +144,16 @@ export function objectCollections(options: CollectionOptions, namespace: string)
 export function addedCollections(options: CollectionOptions, namespace: string) {
   const common = commonOptions(options);
   return {
+    serviceExports: new Reflector<ServiceExport>({
+      ...common,
+      path: exportsPath,
+      transform: readServiceExport,
+    }),
+    serviceImports: new Reflector<ServiceImport>({
+      ...common,
+      path: importsPath,
+      transform: readServiceImport,
+    }),
     virtualMachines: new Reflector<VirtualMachine & KubeObject, 'service'>({
       ...common,
       path: pathOf(virtualMachineKind.plural),

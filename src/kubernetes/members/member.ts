@@ -5,6 +5,7 @@ import type { NativeService } from '../../api/kinds/native-service.ts';
 import type { VirtualMachine } from '../../api/kinds/virtual-machine.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import type { Reflector } from '../../core/kube/reflector/reflector.ts';
+import type { ServiceExport, ServiceImport } from '../mcs/mcs-objects.ts';
 import type { CachedRecord } from '../policies/policy-records.ts';
 import type { CachedPolicy } from '../policies/read-policy.ts';
 import type { EndpointSlice, Namespace, Node, Service } from '../objects.ts';
@@ -57,6 +58,9 @@ export interface Member {
   /** Those of the configured kinds, by RESOURCE.GROUP. A cluster may not serve them. */
   readonly policies: ReadonlyMap<string, Reflector<CachedPolicy>>;
   readonly policyRecords: Reflector<CachedRecord>;
+  /** Of the Multi-Cluster Services API. A cluster may not serve them. */
+  readonly serviceExports: Reflector<ServiceExport>;
+  readonly serviceImports: Reflector<ServiceImport>;
 }
 
 /** The members that `Federation` of the home cluster lists. */

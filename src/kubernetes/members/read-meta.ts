@@ -4,6 +4,7 @@ import { isRecord } from '../../core/json/is-record.ts';
 import {
   copyAnnotation,
   epochAnnotation,
+  importNameLabel,
   manager,
   managedByLabel,
   memberAnnotations,
@@ -22,6 +23,7 @@ const labels: ReadonlySet<string> = new Set([
   originKey,
   serviceNameLabel,
   sourceClusterLabel,
+  importNameLabel,
 ]);
 const annotations: ReadonlySet<string> = new Set([
   ...memberAnnotations.global,

@@ -68,7 +68,7 @@ describe('a cached Service', () => {
     });
   });
 
-  test('of an ordinary user is only a name, with our condition until that is removed', () => {
+  test('of an ordinary user has what an export needs, and our condition until that is removed', () => {
     const condition = {
       type: memberCondition,
       status: 'True',
@@ -78,10 +78,35 @@ describe('a cached Service', () => {
     };
     const read = service({
       metadata: { ...metadata, annotations: {} },
-      spec: { ports: [{ port: 80 }], selector: { app: 'web' } },
+      spec: {
+        ports: [{ port: 80 }],
+        selector: { app: 'web' },
+        sessionAffinity: 'ClientIP',
+        sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } },
+        ipFamilyPolicy: 'SingleStack',
+        externalName: 'x'.repeat(100_000),
+      },
       status: { conditions: [condition, { ...condition, type: 'Other' }] },
     });
-    assert.deepEqual([read.spec, read.status], [{}, { conditions: [condition] }]);
+    assert.deepEqual(read.spec, {
+      ports: [{ port: 80 }],
+      sessionAffinity: 'ClientIP',
+      sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } },
+    });
+    assert.deepEqual(read.status, { conditions: [condition] });
+  });
+
+  test('has no session affinity that Kubernetes does not have', () => {
+    for (const timeoutSeconds of [0, -1, 1.5, '60', 86_401, null]) {
+      const read = service({
+        spec: {
+          sessionAffinity: 'ClientIP',
+          sessionAffinityConfig: { clientIP: { timeoutSeconds } },
+        },
+      });
+      assert.deepEqual(read.spec, { sessionAffinity: 'ClientIP' });
+    }
+    assert.deepEqual(service({ spec: { sessionAffinity: 'Other' } }).spec, {});
   });
 
   test('that is a copy keeps its ports', () => {
@@ -141,7 +166,7 @@ test('names that an API server would refuse in a copy are left out, with their p
   ]);
 });
 
-test('a cached copy has the fields that somebody changed, and a member Service has none of them', () => {
+test('a cached copy has the fields that somebody changed, and a member Service has its affinity', () => {
   const spec = {
     sessionAffinity: 'ClientIP',
     sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
@@ -155,7 +180,7 @@ test('a cached copy has the fields that somebody changed, and a member Service h
   assert.ok(!('internalTrafficPolicy' in copied));
   assert.deepEqual(
     names.filter((name) => name in service({ spec }).spec),
-    [],
+    ['sessionAffinity', 'sessionAffinityConfig'],
   );
 });
 

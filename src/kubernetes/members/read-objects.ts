@@ -1,6 +1,7 @@
 // Makes the objects that reflectors cache out of those that a cluster sends: only the fields that the
 // plane uses, each of its type. These functions never throw, whatever a cluster sends. Pure.
 
+import { isImportService } from '../mcs/import-marks.ts';
 import { ownConditions } from '../names.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import { changedFields } from '../services/copy-spec.ts';
@@ -46,8 +47,8 @@ const maxMessageLength = 32_768;
 const protocols = ['TCP', 'UDP', 'SCTP'] as const;
 
 /**
- * An ordinary Service of a user keeps its metadata only: there are many, and only its name matters. It also
- * keeps our condition, which must go away after the annotation did.
+ * An ordinary Service of a user keeps only what others need of it if a ServiceExport exports it. It also keeps our
+ * condition, which must go away after the annotation did.
  */
 export function readService(object: Service): Service {
   const {
@@ -57,10 +58,10 @@ export function readService(object: Service): Service {
   } = object as unknown as Readonly<Record<string, unknown>>;
   const metadata = metaIn(wholeMeta);
   const head = { apiVersion: 'v1', kind: 'Service', metadata } as const;
+  const isImport = isImportService({ metadata });
+  const isOurs = isImport || isCopy({ metadata }) || isVmService({ metadata });
   // The scope of the namespace does not matter here.
-  const isOurs = isCopy({ metadata }) || isVmService({ metadata });
   const isUsed = isOurs || federatedRefOf(metadata, '') !== undefined;
-  if (!isUsed) return { ...head, spec: {}, ...leftCondition(status) };
   const from = recordIn(spec);
   return compact<Service>({
     ...head,
@@ -71,18 +72,44 @@ export function readService(object: Service): Service {
       clusterIP: textIn(from['clusterIP']),
       externalIPs: itemsIn(from['externalIPs'], most.addresses, textIn),
       ports: itemsIn(from['ports'], most.servicePorts, servicePortIn),
-      selector: selectorIn(from['selector']),
       ipFamilies: itemsIn(from['ipFamilies'], 2, (one) => oneOf(one, ['IPv4', 'IPv6'])),
-      ipFamilyPolicy: textIn(from['ipFamilyPolicy']),
+      ...(isUsed && {
+        selector: selectorIn(from['selector']),
+        ipFamilyPolicy: textIn(from['ipFamilyPolicy']),
+      }),
+      ...(isImport && { clusterIPs: itemsIn(from['clusterIPs'], 2, textIn) }),
+      ...((isImport || !isOurs) && affinityIn(from)),
     }),
-    status: serviceStatusIn(status),
+    status: isUsed ? serviceStatusIn(status) : plainStatusIn(status),
   });
 }
 
-function leftCondition(status: unknown): Pick<Service, 'status'> {
-  const conditions = itemsIn(recordIn(status)['conditions'], most.conditions, conditionIn);
+/** Of a Service without an annotation: the load balancer, and conditions that sites left. */
+function plainStatusIn(status: unknown): Service['status'] {
+  const { conditions = [], ...rest } = serviceStatusIn(status) ?? {};
   const own = conditions.filter(({ type }) => ownConditions.includes(type));
-  return own.length === 0 ? {} : { status: { conditions: own } };
+  if (own.length > 0) return { ...rest, conditions: own };
+  return rest.loadBalancer === undefined ? undefined : rest;
+}
+
+/** Kubernetes allows a day at most. */
+const maxAffinitySeconds = 86_400;
+
+/** Where it is not the default. */
+function affinityIn(
+  spec: Readonly<Record<string, unknown>>,
+): Pick<Service['spec'], 'sessionAffinity' | 'sessionAffinityConfig'> {
+  if (spec['sessionAffinity'] !== 'ClientIP') {
+    return { sessionAffinity: undefined, sessionAffinityConfig: undefined };
+  }
+  const { clientIP } = recordIn(spec['sessionAffinityConfig']);
+  const seconds = recordIn(clientIP)['timeoutSeconds'];
+  const isLegal =
+    Number.isInteger(seconds) && Number(seconds) > 0 && Number(seconds) <= maxAffinitySeconds;
+  return {
+    sessionAffinity: 'ClientIP',
+    sessionAffinityConfig: isLegal ? { clientIP: { timeoutSeconds: seconds } } : undefined,
+  };
 }
 
 /** Only whether there is one matters: a copy must not have any. */

@@ -10,6 +10,7 @@ import type {
   KubeStream,
 } from '../../core/kube/kube-client.ts';
 import { unreachable } from '../../core/kube/kube-errors.ts';
+import { exportsPath, importsPath } from '../mcs/mcs-objects.ts';
 import { KubeVerbs } from '../../core/kube/kube-verbs.ts';
 
 export const paths = {
@@ -17,6 +18,8 @@ export const paths = {
   federations: `/apis/${clustersGroup}/${version}/federations`,
   nativeServices: `/apis/${clustersGroup}/${version}/nativeservices`,
   virtualMachines: `/apis/${clustersGroup}/${version}/virtualmachines`,
+  serviceExports: exportsPath,
+  serviceImports: importsPath,
   services: '/api/v1/services',
   slices: '/apis/discovery.k8s.io/v1/endpointslices',
   nodes: '/api/v1/nodes',

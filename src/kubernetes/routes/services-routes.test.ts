@@ -11,6 +11,7 @@ const routesOf = (league: TestLeague, site: TestSite | undefined) =>
     members: () => site?.members,
     namespace: systemNamespace,
     dnsPrefix: 'dns.example',
+    hasExports: true,
     clock: league.clock,
   });
 

@@ -5,8 +5,10 @@ import { excerpt } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { type PlaneRoute, route } from '../../core/plane/route.ts';
+import { annotatedCopies } from '../copies/annotated-copies.ts';
 import { findService, type ListOptions, listServices } from '../copies/list-services.ts';
 import type { SyncedMembers } from '../copies/synced-member.ts';
+import { exportedServices } from '../mcs/exported-services.ts';
 import { kubernetesPaths } from '../paths.ts';
 import { json, metadataOf, pageOf } from './pages.ts';
 
@@ -17,13 +19,18 @@ export interface ServicesRoutesOptions {
   readonly namespace: string;
   /** Of the annotations for ExternalDNS. */
   readonly dnsPrefix: string;
+  /** Whether this site exports Services by ServiceExports. */
+  readonly hasExports: boolean;
   readonly clock: Clock;
 }
 
 export function servicesRoutes(options: ServicesRoutesOptions): readonly PlaneRoute[] {
+  const { namespace, hasExports } = options;
+  const rules = [annotatedCopies(namespace), ...(hasExports ? [exportedServices()] : [])];
   const listOptions = (): ListOptions => ({
+    rules,
     members: options.members() ?? { list: () => [] },
-    namespace: options.namespace,
+    namespace,
     dnsPrefix: options.dnsPrefix,
     monotonicMs: options.clock.monotonic(),
   });

@@ -55,14 +55,18 @@ export interface Plan {
   /** Empty if there is no member: then there is no copy. */
   readonly ports: readonly AgreedPort[];
   readonly participants: ReadonlyMap<string, Participant>;
+  /** Those that count for the ports, the oldest first. */
+  readonly voters: readonly MemberService[];
   /** By member, for all of them. */
   readonly outcomes: ReadonlyMap<string, Outcome>;
 }
 
+/** `prefersLocal`: with a ready member in the target, only the endpoints of its members are used. */
 export function compilePlan(
   ref: FederatedRef,
   target: string,
   inputs: readonly MemberInput[],
+  prefersLocal = true,
 ): Plan {
   const present = inputs.filter(({ fate }) => fate !== 'remove');
   const isLocal = ({ service }: MemberInput): boolean => service.clusterID === target;
@@ -71,10 +75,9 @@ export function compilePlan(
   const ready = voters.filter(
     (input) => isLocal(input) && input.isReady && mappings.has(keyOfMember(input.service)),
   );
-  const chosen =
-    ready.length > 0
-      ? ready
-      : voters.filter((input) => !isLocal(input) && obstacle(input) === undefined);
+  const local = prefersLocal ? ready : voters.filter(isLocal);
+  const others = voters.filter((input) => !isLocal(input) && obstacle(input) === undefined);
+  const chosen = prefersLocal && ready.length > 0 ? ready : [...local, ...others];
   return {
     ref,
     target,
@@ -94,6 +97,7 @@ export function compilePlan(
         return [[key, participant] as const];
       }),
     ),
+    voters: voters.map(({ service }) => service).toSorted(byAge),
     outcomes: new Map(
       inputs
         .toSorted((a, b) => byAge(a.service, b.service))

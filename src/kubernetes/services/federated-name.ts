@@ -4,11 +4,19 @@ import { excerpt } from '../../api/values/trust-domain.ts';
 import { memberAnnotations, mirrorLabel } from '../names.ts';
 import type { ObjectMeta } from '../objects.ts';
 
-/** A federated Service. Its copies have this namespace and name. */
+/**
+ * A federated Service. Its copies have this namespace and name. An exported one has ServiceImports in place of
+ * copies (KEP-1645).
+ */
 export interface FederatedRef {
-  readonly scope: 'global' | 'namespaced';
+  readonly scope: 'global' | 'namespaced' | 'exported';
   readonly namespace: string;
   readonly name: string;
+}
+
+/** One that annotations name. */
+export interface AnnotatedRef extends FederatedRef {
+  readonly scope: 'global' | 'namespaced';
 }
 
 export interface NameProblem {
@@ -16,8 +24,15 @@ export interface NameProblem {
   readonly message: string;
 }
 
-/** Identifies a federated Service. A global one has `*` for its namespace, which is no legal namespace. */
+/** At the end of the key of an exported Service. No name of a Service has a dot. */
+const exportedSuffix = '.clusterset';
+
+/**
+ * Identifies a federated Service. A global one has `*` for its namespace, which is no legal namespace. An exported
+ * one has NAME.clusterset for its name, as in its DNS name.
+ */
 export function keyOfRef({ scope, namespace, name }: FederatedRef): string {
+  if (scope === 'exported') return `${namespace}/${name}${exportedSuffix}`;
   return `${scope === 'global' ? '*' : namespace}/${name}`;
 }
 
@@ -26,6 +41,10 @@ export function refOfKey(key: string, systemNamespace: string): FederatedRef | u
   const slash = key.indexOf('/');
   const namespace = key.slice(0, Math.max(slash, 0));
   const name = key.slice(slash + 1);
+  if (namespace !== '' && name.endsWith(exportedSuffix)) {
+    const own = name.slice(0, -exportedSuffix.length);
+    return own === '' ? undefined : { scope: 'exported', namespace, name: own };
+  }
   if (namespace === '' || !isServiceName(name)) return undefined;
   return namespace === '*'
     ? { scope: 'global', namespace: systemNamespace, name }
@@ -48,7 +67,7 @@ export function isServiceName(text: string): boolean {
 export function federatedRefOf(
   { annotations = {}, labels = {}, namespace = '' }: ObjectMeta,
   systemNamespace: string,
-): FederatedRef | NameProblem | undefined {
+): AnnotatedRef | NameProblem | undefined {
   const found = (['global', 'namespaced'] as const).flatMap((scope) =>
     memberAnnotations[scope].flatMap((key) => {
       const name = annotations[key];
@@ -79,7 +98,7 @@ export function federatedRefOf(
 }
 
 export function isRef(
-  value: FederatedRef | { readonly reason: string } | undefined,
-): value is FederatedRef {
+  value: AnnotatedRef | { readonly reason: string } | undefined,
+): value is AnnotatedRef {
   return value !== undefined && 'scope' in value;
 }

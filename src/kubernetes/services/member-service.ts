@@ -44,6 +44,17 @@ export interface MemberService {
   readonly ports: readonly MemberPort[];
   /** The value of the annotation about unreachable clusters; undefined: as the member says. */
   readonly unreachable: string | undefined;
+  /** Of an exported Service: what its ServiceImports have of it. */
+  readonly traits?: ServiceTraits;
+}
+
+/** What holds for a ServiceImport as a whole, so that the oldest export decides. */
+export interface ServiceTraits {
+  readonly isHeadless: boolean;
+  readonly sessionAffinity: 'None' | 'ClientIP';
+  /** Of ClientIP. */
+  readonly timeoutSeconds: number | undefined;
+  readonly families: readonly IPFamily[];
 }
 
 const bothFamilies: readonly IPFamily[] = ['IPv4', 'IPv6'];

@@ -3,9 +3,9 @@
 import type { Protocol } from '../objects.ts';
 
 export interface FederatedServiceView {
-  /** `keyOfRef`: NAMESPACE/NAME, or *\/NAME for a global one. */
+  /** `keyOfRef`: NAMESPACE/NAME, *\/NAME for a global one, NAMESPACE/NAME.clusterset for an exported one. */
   readonly key: string;
-  readonly scope: 'global' | 'namespaced';
+  readonly scope: 'global' | 'namespaced' | 'exported';
   /** Of the copies. */
   readonly namespace: string;
   readonly name: string;

@@ -1,8 +1,10 @@
 // Where the endpoints of a slice of a copy come from: one slice of a member Service, or the addresses of
 // one. Slices carry this in an annotation, so that each source can be followed alone.
 
+import { isImportSlice } from '../mcs/import-marks.ts';
 import {
   epochAnnotation,
+  importManager,
   managedByLabel,
   manager,
   sourceAnnotation,
@@ -57,15 +59,17 @@ export function sourceOfSlice({ metadata }: Pick<EndpointSlice, 'metadata'>): st
 
 /** Whether it is a slice of a copy. Only we can write epochs. */
 export function isOwnSlice(slice: Pick<EndpointSlice, 'metadata'>): boolean {
-  return slice.metadata.annotations?.[epochAnnotation] !== undefined && !isVmSlice(slice);
+  const hasEpoch = slice.metadata.annotations?.[epochAnnotation] !== undefined;
+  return hasEpoch && !isVmSlice(slice) && !isImportSlice(slice);
 }
 
 /**
- * Whether its endpoints may be those of a member Service. Slices of copies never are. Neither are those that another
- * program brought from another cluster: a member has only endpoints of its own cluster.
+ * Whether its endpoints may be those of a member Service. Slices of copies and of ServiceImports never are. Neither are
+ * those that another program brought from another cluster: a member has only endpoints of its own cluster.
  */
 export function isSource(slice: Pick<EndpointSlice, 'metadata'>): boolean {
   const { labels } = slice.metadata;
   if (labels?.[sourceClusterLabel] !== undefined) return false;
-  return labels?.[managedByLabel] !== manager && !isOwnSlice(slice);
+  const isDerived = [manager, importManager].includes(labels?.[managedByLabel] ?? '');
+  return !isDerived && !isOwnSlice(slice) && !isImportSlice(slice);
 }

@@ -14,7 +14,7 @@ import type { ObjectMeta, Service } from '../objects.ts';
 import { type AgreedPort, agreePorts, byAge, type PortVoter } from '../services/agree-ports.ts';
 import { isSameCopy, plainSpec, repairedCopy } from '../services/compile-copy.ts';
 import { conflictText, type Outcome } from '../services/compile-plan.ts';
-import { type FederatedRef, isRef, keyOfRef } from '../services/federated-name.ts';
+import { type AnnotatedRef, isRef, keyOfRef } from '../services/federated-name.ts';
 import { keyOfMember } from '../services/member-service.ts';
 import { familyOf } from '../services/usable-address.ts';
 import { federationOfVm, type VmProblem } from './vm-tags.ts';
@@ -84,7 +84,7 @@ export function compileVmService(group: VmGroup): VmServicePlan {
 
 interface Machine extends PortVoter {
   readonly addresses: readonly string[];
-  readonly federation: FederatedRef | VmProblem | undefined;
+  readonly federation: AnnotatedRef | VmProblem | undefined;
 }
 
 function machineOf(vm: VirtualMachine, { clusterID, name, systemNamespace }: VmGroup): Machine {
@@ -151,7 +151,7 @@ function federationOutcome(
 function serviceOf(
   { namespace, name }: VmGroup,
   ports: readonly AgreedPort[],
-  federated: FederatedRef | undefined,
+  federated: AnnotatedRef | undefined,
 ): Service | undefined {
   if (ports.length === 0) return undefined;
   const [key = ''] = federated === undefined ? [] : memberAnnotations[federated.scope];

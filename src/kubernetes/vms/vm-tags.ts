@@ -7,7 +7,7 @@ import { excerpt } from '../../api/values/trust-domain.ts';
 import { serviceTags } from '../names.ts';
 import type { ObjectMeta } from '../objects.ts';
 import {
-  type FederatedRef,
+  type AnnotatedRef,
   federatedRefOf,
   isRef,
   isServiceName,
@@ -54,7 +54,7 @@ export function federationOfVm(
   { metadata, spec }: Tagged,
   service: string,
   systemNamespace: string,
-): FederatedRef | VmProblem | undefined {
+): AnnotatedRef | VmProblem | undefined {
   const { namespace = '' } = metadata as ObjectMeta;
   const { tags = {} } = spec;
   const meta = { name: metadata.name, namespace, annotations: tags };

@@ -56,7 +56,9 @@ export class VmTerm {
     this.client = member.client;
     const addService = (name: string): void => sink.add(vmServiceKey(name));
     this.services = new RecentWrites(clock, (key) => member.services.byKey(key), addService);
-    this.slices = new LiveSlices(clock, member.slices, isVmSlice, ({ copy }) => addService(copy));
+    this.slices = new LiveSlices(clock, member.slices, { isOwnSlice: isVmSlice }, ({ copy }) =>
+      addService(copy),
+    );
     this.machines = new RecentWrites(
       clock,
       (key) => member.virtualMachines.byKey(key),

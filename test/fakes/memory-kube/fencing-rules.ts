@@ -9,6 +9,8 @@ import {
   deletingAnnotation,
   epochAnnotation,
   epochFloorAnnotation,
+  importAnnotation,
+  importManager,
   leaseName,
   managedByLabel,
   manager,
@@ -33,10 +35,12 @@ export function fencingRules(
   return (request) => {
     const { plural } = request.resource;
     const isLease = plural === 'leases' && nameOf(request) === leaseName;
-    const isCopied = plural === 'services' || plural === 'endpointslices';
-    if (!isLease && !isCopied) return undefined;
+    const isCopied = ['services', 'endpointslices', 'serviceimports'].includes(plural);
+    const isExport = plural === 'serviceexports' && request.isStatus;
+    if (!isLease && !isCopied && !isExport) return undefined;
     if (!isSite(request.user)) return refusedMarks(request);
     if (isLease) return refusedLease(request);
+    if (request.isStatus && plural !== 'services') return refusedTerm(request, leaderIn(cluster()));
     return (
       refusedTerm(request, leaderIn(cluster())) ??
       (request.isStatus ? refusedStatus(request) : refusedCopy(request))
@@ -94,7 +98,9 @@ function refusedCopy({ operation, resource, object, old }: AdmissionRequest): st
       (annotations[copyAnnotation] ?? annotations[originKey] ?? '') !== '';
     const isOfVms =
       labels[managedByLabel] === vmManager && (annotations[vmAnnotation] ?? '') !== '';
-    if (!isCopy && !isOfVms) return 'a copy needs its marks';
+    const isOfImports =
+      labels[managedByLabel] === importManager && (annotations[importAnnotation] ?? '') !== '';
+    if (!isCopy && !isOfVms && !isOfImports) return 'a copy needs its marks';
   }
   return resource.plural === 'services' ? refusedSpec(object, old) : undefined;
 }
