@@ -10,7 +10,12 @@ import { SeparateHost } from '../e2e/separate-host.ts';
 import { until } from '../e2e/until.ts';
 import { type ClusterDns, startClusterDns } from './coredns.ts';
 import type { Etcd } from './etcd.ts';
-import { type KubeApiserver, kubeconfigFor, startKubeApiserver } from './kube-apiserver.ts';
+import {
+  type CustomResourceDefinition,
+  type KubeApiserver,
+  kubeconfigFor,
+  startKubeApiserver,
+} from './kube-apiserver.ts';
 import { kwokConfiguration, type PodSpecification, podOf } from './kwok.ts';
 import { assertRunning, endProgram, startProgram } from './program.ts';
 
@@ -27,6 +32,8 @@ export interface KubeClusterOptions {
   readonly controllers?: readonly string[];
   /** Added to the command line of kube-apiserver. */
   readonly flags?: readonly string[];
+  /** Installed before anything else. */
+  readonly crds?: readonly CustomResourceDefinition[];
 }
 
 export interface KubeCluster extends KubeApiserver {
@@ -56,8 +63,8 @@ export async function startKubeCluster(
   name: string,
   options: KubeClusterOptions,
 ): Promise<KubeCluster> {
-  const { etcd, serviceRange, flags = [] } = options;
-  const kube = await startKubeApiserver([], {
+  const { etcd, serviceRange, flags = [], crds = [] } = options;
+  const kube = await startKubeApiserver(crds, {
     etcd,
     etcdPrefix: `/${name}`,
     ...(serviceRange !== undefined && { serviceRange }),
