@@ -137,6 +137,24 @@ describe('the site keeps an object', () => {
     await scene.stop();
   });
 
+  test('when etcd is restored with raised versions, if the annotation of its origin was removed before', async () => {
+    for (const isRemoved of [true, false]) {
+      const { scene, app1 } = await runningScene();
+      const backup = app1.kube.backup();
+      await app1.apply(federation, bruges, bundleSpec());
+      await scene.settle();
+      await scene.stop();
+      const uid = scene.origin(federation, bruges)?.source?.uid ?? '';
+      if (isRemoved) await scene.synced('app1').keep(federation, bruges, uid, undefined);
+      app1.kube.restore(backup);
+      for (let at = 0; at < 50; at++) await app1.apply(joinTokenKind, `t${at}`, tokenSpec);
+      await scene.start();
+      // Without that, the restore looks like a deletion by a user.
+      assert.equal(scene.atSite(federation, bruges) !== undefined, isRemoved);
+      await scene.stop();
+    }
+  });
+
   test('when the collection has more objects than the limit', async () => {
     const { scene, app1 } = await synced();
     for (let at = 0; at < 1001; at++) {
