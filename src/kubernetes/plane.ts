@@ -24,6 +24,7 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
     'service-mesh',
     'moving-from-antrea',
     'leaving',
+    'spire-bootstrap',
   ],
   commands: (kit) => [
     leagueCommands(kit),

@@ -11,7 +11,7 @@ import type { Manifest } from '../../src/core/kube/manifests/manifest.ts';
 import { accountSubject, roleWithBinding } from '../../src/core/kube/manifests/rbac.ts';
 import { compileObjects } from '../../src/kubernetes/spire/compile-objects.ts';
 import { readSpireServer } from '../../src/kubernetes/spire/read-spire-server.ts';
-import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
+import { type Relationship, relationshipsOf } from '../../src/kubernetes/spire/relationships.ts';
 import {
   keptMapName,
   parseStatusDocument,
@@ -35,6 +35,7 @@ import { LineReader } from './workload-site.ts';
 export const podName = 'spire-server-0';
 const endpointPort = 8443;
 const agentSyncSeconds = 1;
+const serverPath = '/apis/operator.openshift.io/v1alpha1/spireservers/cluster';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -128,6 +129,22 @@ export class SpireCluster {
       ...document,
     });
     for (const manifest of [...maps, ...wanted]) await this.#put(manifest);
+  }
+
+  /** Writes `federation` into the SpireServer, which nothing acts on here. */
+  async declareFederation(): Promise<void> {
+    await this.cluster.send('PATCH', serverPath, {
+      spec: {
+        federation: { bundleEndpoint: { port: endpointPort }, exposure: { type: 'None' } },
+      },
+    });
+  }
+
+  /** The relationships of the SpireServer. */
+  async declared(): Promise<readonly Relationship[]> {
+    const { spec, problems } = readSpireServer(await this.cluster.get(serverPath));
+    if (spec === undefined) throw new Error(problems.join());
+    return relationshipsOf(spec, [], '').list;
   }
 
   /** Resolves when the server and the sidecar run. */

@@ -3,11 +3,15 @@
 // kube-apiserver, StatefulSet controller, spire-server and spire-agent. The agents attest workloads by their path.
 
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
+import { hansa, temporaryFolder } from '../e2e/daemon.ts';
 import { whyNoHosts } from '../e2e/separate-host.ts';
 import { until } from '../e2e/until.ts';
 import { type Etcd, startEtcd } from './etcd.ts';
+import { kubeconfigFor } from './kube-apiserver.ts';
 import { podName, SpireCluster } from './spire-cluster.ts';
 import { missingTools } from './tool.ts';
 
@@ -229,5 +233,43 @@ suite('SPIRE servers of clusters', { skip }, () => {
     await b.apply([], { document: { adoptExisting: true } });
     await b.reports(a.trustDomain, (status) => status?.kept === true && !status.hasBundle);
     await isRefused(a, b);
+  });
+
+  test('federate by the bundles that hansa spire bootstrap exchanges', async () => {
+    const file = join(temporaryFolder(), 'kubeconfig');
+    const parts = [b, c].map(({ cluster }) => ({
+      name: cluster.name,
+      config: JSON.parse(kubeconfigFor(cluster)) as {
+        clusters: readonly { cluster: object }[];
+        users: readonly { user: object }[];
+      },
+    }));
+    const merged = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: parts.map(({ name, config }) => ({ name, cluster: config.clusters[0]?.cluster })),
+      users: parts.map(({ name, config }) => ({ name, user: config.users[0]?.user })),
+      contexts: parts.map(({ name }) => ({ name, context: { cluster: name, user: name } })),
+    };
+    await writeFile(file, JSON.stringify(merged), { mode: 0o600 });
+    for (const spire of [b, c]) await spire.declareFederation();
+    const command = ['spire', 'bootstrap', '--kubeconfig', file, '--from', 'b', '--to', 'c'];
+    const endpoints = ['--from-url', b.endpoint, '--to-url', c.endpoint];
+    const ran = await hansa([...command, ...endpoints, '--yes']);
+    assert.equal(ran.code, 0, ran.stderr);
+    assert.match(ran.stderr, /fingerprint/);
+    for (const [spire, other] of [
+      [b, c],
+      [c, b],
+    ] as const) {
+      const declared = await spire.declared();
+      assert.deepEqual(
+        declared.map(({ trustDomain }) => trustDomain),
+        [other.trustDomain],
+      );
+      await spire.apply(declared);
+      await isFresh(spire, other);
+    }
+    assert.match(await c.run('bundle', 'list'), /b\.example/);
   });
 });

@@ -213,6 +213,13 @@ const federatedTrustDomain = s.object({
         pattern: '^spiffe://[a-z0-9._-]{1,255}(/[A-Za-z0-9._-]+)*$',
       }),
     ),
+    trustDomainBundle: optional(
+      s.string({
+        description:
+          'Its trust bundle as SPIFFE JSON, for the first contact. SPIRE keeps it fresh afterwards. `hansa spire bootstrap` sets it.',
+        maxLength: 262_144,
+      }),
+    ),
   },
   rules: [
     {

@@ -5,6 +5,7 @@ import { defaultMaxFederatedClusters } from '../../api/kinds/spire-server.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import type { InstallOptions, ManifestOptions } from './install-spire.ts';
+import { spireBootstrapCommand } from './spire-bootstrap.ts';
 
 interface Output {
   readonly output: OutputFormat;
@@ -18,13 +19,15 @@ export function spireCommand(kit: CommandKit): Command {
       `
 Examples:
   hansa spire install app1 --kubeconfig ~/.kube/app1
+  hansa spire bootstrap --from app1 --to app2
   hansa spire list`,
     )
     .addCommand(installCommand(kit))
     .addCommand(uninstallCommand(kit))
     .addCommand(manifestsCommand(kit))
     .addCommand(listCommand(kit))
-    .addCommand(showCommand(kit));
+    .addCommand(showCommand(kit))
+    .addCommand(spireBootstrapCommand(kit));
 }
 
 function installCommand(kit: CommandKit): Command {

@@ -48,6 +48,17 @@ suite('the relationships of a SPIRE server', () => {
     ]);
   });
 
+  test('carry the bootstrap bundle of their SpireServer, also to spire-controller-manager', () => {
+    const bundled = specOf({
+      bundleEndpoint: {},
+      federatesWith: [{ ...peerDomain, trustDomainBundle: '{"keys":[]}' }],
+    });
+    const relationships = relationshipsOf(bundled, [], className);
+    assert.equal(relationships.list[0]?.bundle, '{"keys":[]}');
+    const [written] = compileFederatedTrustDomains(relationships, className);
+    assert.match(JSON.stringify(written), /"trustDomainBundle":"\{/);
+  });
+
   test('leave out objects of another class', () => {
     assert.equal(of(federated('c', { className: 'theirs' })).list.length, 1);
     assert.equal(of(federated('c', { className: undefined })).list.length, 1);

@@ -72,6 +72,8 @@ export function relationshipsOf(
       profile: other.bundleEndpointProfile,
       ...(other.bundleEndpointProfile === 'https_spiffe' &&
         other.endpointSpiffeId !== undefined && { endpointSpiffeID: other.endpointSpiffeId }),
+      ...(other.trustDomainBundle !== undefined &&
+        other.trustDomainBundle !== '' && { bundle: other.trustDomainBundle }),
       from: 'SpireServer',
     });
   }
@@ -194,6 +196,7 @@ export function compileFederatedTrustDomains(
         trustDomain: relationship.trustDomain,
         bundleEndpointURL: relationship.bundleEndpointURL,
         bundleEndpointProfile: profileOf(relationship),
+        ...(relationship.bundle !== undefined && { trustDomainBundle: relationship.bundle }),
       },
     }));
 }
@@ -205,7 +208,7 @@ function profileOf({ profile, endpointSpiffeID }: Relationship): JsonObject {
 }
 
 /** A trust domain may be longer than a name, and may have `_`. The hash keeps names of different ones apart. */
-function objectNameOf(trustDomain: string): string {
+export function objectNameOf(trustDomain: string): string {
   const hash = createHash('sha256').update(trustDomain).digest('hex').slice(0, 12);
   const readable = trustDomain
     .replaceAll(/[^a-z0-9.-]/g, '-')

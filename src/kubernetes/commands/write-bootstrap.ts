@@ -1,0 +1,146 @@
+// Gives a cluster the trust bundle of another trust domain: in a ClusterFederatedTrustDomain, where the cluster
+// serves that kind, and otherwise in its SpireServer.
+
+import { spireGroup, spireServerName } from '../../api/kinds/spire-server.ts';
+import { isObject } from '../../api/schema/json.ts';
+import { type JsonObject, version } from '../../api/object.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
+import { KubeStatusError } from '../../core/kube/kube-errors.ts';
+import { kubePath } from '../../core/kube/kube-path.ts';
+import type { SpireServerSpec } from '../spire/read-spire-server.ts';
+import {
+  federatedTrustDomainKind,
+  federatedTrustDomainVersion,
+  objectNameOf,
+  type Relationship,
+} from '../spire/relationships.ts';
+
+export type Peer = Omit<Relationship, 'from' | 'bundle'> & { readonly bundle: string };
+
+export interface Target {
+  readonly context: string;
+  readonly kube: KubeClient;
+  readonly spec: SpireServerSpec;
+}
+
+export interface Written {
+  readonly context: string;
+  readonly trustDomain: string;
+  /** KIND NAME. */
+  readonly object: string;
+}
+
+interface FederatedTrustDomain extends KubeObject {
+  readonly spec?: { readonly trustDomain?: unknown; readonly className?: unknown };
+}
+
+const collection = `/apis/${federatedTrustDomainVersion}/clusterfederatedtrustdomains`;
+const serverPath = kubePath`/apis/${spireGroup}/${version}/spireservers/${spireServerName}`;
+/** Others may change the SpireServer at the same time. */
+const attempts = 5;
+
+export async function writeBootstrap(target: Target, peer: Peer): Promise<Written> {
+  const { context, kube } = target;
+  const { trustDomain } = peer;
+  const objects = await federatedTrustDomains(kube);
+  const object =
+    objects === undefined
+      ? await writeToServer(kube, peer)
+      : await writeObject(target, peer, objects);
+  return { context, trustDomain, object };
+}
+
+/** Undefined where the cluster does not serve the kind. */
+async function federatedTrustDomains(
+  kube: KubeClient,
+): Promise<readonly FederatedTrustDomain[] | undefined> {
+  try {
+    return await kube.list<FederatedTrustDomain>(collection);
+  } catch (error) {
+    if (error instanceof KubeStatusError && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+async function writeObject(
+  { kube, spec }: Target,
+  peer: Peer,
+  objects: readonly FederatedTrustDomain[],
+): Promise<string> {
+  const { className } = spec;
+  const known = objects.find(
+    (each) =>
+      each.spec?.trustDomain === peer.trustDomain &&
+      (each.spec.className ?? '') === (className ?? ''),
+  );
+  const name = known?.metadata.name ?? objectNameOf(peer.trustDomain);
+  const fields: JsonObject = {
+    trustDomain: peer.trustDomain,
+    bundleEndpointURL: peer.bundleEndpointURL,
+    bundleEndpointProfile:
+      peer.profile === 'https_web'
+        ? { type: 'https_web' }
+        : { type: 'https_spiffe', endpointSPIFFEID: peer.endpointSpiffeID ?? '' },
+    trustDomainBundle: peer.bundle,
+    ...(className !== undefined && { className }),
+  };
+  if (known !== undefined) {
+    // Its endpoint stays as the user wrote it.
+    const path = `${collection}/${encodeURIComponent(name)}`;
+    await kube.patch(path, { spec: { trustDomainBundle: peer.bundle } });
+  } else {
+    await kube.create(collection, {
+      apiVersion: federatedTrustDomainVersion,
+      kind: federatedTrustDomainKind,
+      metadata: { name },
+      spec: fields,
+    });
+  }
+  return `${federatedTrustDomainKind} ${name}`;
+}
+
+interface ServerObject extends KubeObject {
+  readonly spec?: { readonly federation?: { readonly federatesWith?: readonly unknown[] } };
+}
+
+async function writeToServer(kube: KubeClient, peer: Peer): Promise<string> {
+  for (let attempt = 1; ; attempt++) {
+    const object = await kube.get<ServerObject>(serverPath);
+    const { federation } = object.spec ?? {};
+    const list = federation?.federatesWith ?? [];
+    const isPeer = (each: unknown): boolean =>
+      isObject(each) && each['trustDomain'] === peer.trustDomain;
+    const entry = {
+      bundleEndpointUrl: peer.bundleEndpointURL,
+      bundleEndpointProfile: peer.profile,
+      ...(peer.endpointSpiffeID !== undefined && { endpointSpiffeId: peer.endpointSpiffeID }),
+      // An entry that is there keeps its endpoint.
+      ...(list.find(isPeer) as object | undefined),
+      trustDomain: peer.trustDomain,
+      trustDomainBundle: peer.bundle,
+    };
+    const federatesWith = [...list.filter((each) => !isPeer(each)), entry];
+    try {
+      const stored = await kube.replace<ServerObject>(serverPath, {
+        ...object,
+        spec: { ...object.spec, federation: { ...federation, federatesWith } },
+      });
+      requireStored(stored, isPeer);
+      return `SpireServer ${spireServerName}`;
+    } catch (error) {
+      const isConflict = error instanceof KubeStatusError && error.status === 409;
+      if (!isConflict || attempt === attempts) throw error;
+    }
+  }
+}
+
+/** The CRD of another operator has no field for the bundle, and the API server drops it. */
+function requireStored(stored: ServerObject, isPeer: (each: unknown) => boolean): void {
+  const entry = stored.spec?.federation?.federatesWith?.find(isPeer);
+  if (isObject(entry) && typeof entry['trustDomainBundle'] === 'string') return;
+  throw new HansaError(
+    'HANSA_INVALID',
+    'The SpireServer CRD of the cluster has no field for a trust bundle. Install spire-controller-manager with its ClusterFederatedTrustDomain, or set the bundle by hand: spire-server bundle set.',
+  );
+}
