@@ -226,11 +226,8 @@ suite('the warning about a policy', () => {
     assert.equal(selectionOf(web, fromBlock('10.2.0.0/16')), 'OnlyLocalPeers');
   });
 
-  test('is not about one that names a federated Service, or selects its ExternalEntities', () => {
+  test('is not about one that names a federated Service, or its DNS name', () => {
     assert.equal(selectionOf(antrea, { egress: [{ toServices: [{ name: 'api' }] }] }), 'Selected');
-    const externalEntitySelector = { matchLabels: { [copyAnnotation]: 'api', [originKey]: 'b' } };
-    const spec = { ingress: [{ from: [{ externalEntitySelector }] }] };
-    assert.equal(selectionOf(antrea, spec), 'Selected');
     assert.equal(selectionOf(antrea, { egress: [{ to: [{ fqdn: 'X.y' }] }] }), 'Selected');
   });
 

@@ -163,14 +163,7 @@ class Shown {
   }
 
   #selectable(): SelectableServices {
-    this.#services ??= selectableServices(
-      this.#members.map((member) => ({
-        services: member.services,
-        slices: member.slices,
-        hasEntities: servesKind(member, { group: antrea, plural: 'networkpolicies' }) === true,
-      })),
-      this.#options.dnsPrefix,
-    );
+    this.#services ??= selectableServices(this.#members, this.#options.dnsPrefix);
     return this.#services;
   }
 }
