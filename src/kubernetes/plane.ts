@@ -8,6 +8,7 @@ import { serviceCommand } from './commands/service.ts';
 import { spireCommand } from './commands/spire.ts';
 import { spireSidecarCommand } from './commands/spire-sidecar.ts';
 import { membersCheck } from './doctor/members.ts';
+import { spireCheck } from './doctor/spire.ts';
 import { syncCheck } from './doctor/sync.ts';
 import { type KubernetesSettings, kubernetesSettings } from './settings.ts';
 import { kubernetesStatus } from './status.ts';
@@ -35,7 +36,7 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
   ],
   names: kubernetesNames,
   status: kubernetesStatus,
-  doctor: { site: [membersCheck, syncCheck], subjects: [] },
+  doctor: { site: [membersCheck, syncCheck], subjects: [spireCheck] },
   start: async (context, settings) => {
     const { startKubernetes } = await import('./start.ts');
     return startKubernetes(context, settings);

@@ -15,6 +15,7 @@ import { spireRoute } from './routes/spire-route.ts';
 import { servicesRoutes } from './routes/services-routes.ts';
 import type { KubernetesSettings } from './settings.ts';
 import { type StartedSync, startSync } from './sync/start-sync.ts';
+import { observeSpire } from './spire/spire-metrics.ts';
 import { type StartedSpire, startSpire } from './spire/start-spire.ts';
 import { observeSync } from './sync/sync-metrics.ts';
 
@@ -31,6 +32,11 @@ export async function startKubernetes(
   let sync: StartedSync | undefined;
   observeSync(context.metrics, () => sync?.list() ?? []);
   let spire: StartedSpire | undefined;
+  observeSpire(
+    context.metrics,
+    () => spire?.list() ?? [],
+    () => context.clock.now(),
+  );
   return {
     controllers: [unmarkedController(context)],
     hostControllers: (host) => {

@@ -4,9 +4,9 @@
 import type { ConditionUpdate } from '../../core/reconcile/conditions.ts';
 import { manifestName } from '../../core/kube/manifests/manifest-path.ts';
 import type { Exposure } from './compile-exposure.ts';
-import type { CertificateProblem } from './judge-certificate.ts';
+import type { CertificateProblem } from '../spire-endpoint/judge-certificate.ts';
 import type { LiveObject, ObjectOutcome } from './object-applier.ts';
-import type { ProbeResult } from './probe-endpoint.ts';
+import type { ProbeResult } from '../spire-endpoint/probe-endpoint.ts';
 import { adoptAnnotation, federationServiceName, serverName } from './spire-names.ts';
 
 export const conditionTypes = {

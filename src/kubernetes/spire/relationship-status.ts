@@ -21,8 +21,8 @@ export interface RelationshipQuestion {
 
 type State = RelationshipEntry['state'];
 
-/** The sidecar writes at least this often. */
-export const silentAfterSeconds = 300;
+/** Twice the time between two reports of a sidecar in a steady state. */
+export const silentAfterSeconds = 1800;
 /** Between two writes of `lastRefresh` where nothing else changed: it moves every few minutes. */
 const refreshStepMs = 30 * 60_000;
 

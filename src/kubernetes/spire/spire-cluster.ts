@@ -21,8 +21,8 @@ import {
 } from './compile-conditions.ts';
 import { compileObjects, ownedBy, type ServerObjects } from './compile-objects.ts';
 import { trustDomainIn } from './compile-server-conf.ts';
-import { EndpointFacts, probeMs } from './endpoint-facts.ts';
-import { readExposure } from './exposure-state.ts';
+import { EndpointFacts, probeMs } from '../spire-endpoint/endpoint-facts.ts';
+import { readExposure } from '../spire-endpoint/exposure-state.ts';
 import { ObjectApplier, type ObjectOutcome } from './object-applier.ts';
 import { readSpireServer, type SpireServerSpec } from './read-spire-server.ts';
 import {

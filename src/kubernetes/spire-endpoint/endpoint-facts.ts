@@ -6,12 +6,12 @@ import type { Transport } from '../../core/identity/tls/transport.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
-import type { Warning } from './compile-conditions.ts';
-import type { ServerObjects } from './compile-objects.ts';
-import { certificateOf } from './compile-stateful-set.ts';
+import type { Warning } from '../spire/compile-conditions.ts';
+import type { ServerObjects } from '../spire/compile-objects.ts';
+import { certificateOf } from '../spire/compile-stateful-set.ts';
 import { type CertificateProblem, judgeCertificate } from './judge-certificate.ts';
 import { probeEndpoint, type ProbeResult, type ProbeTarget } from './probe-endpoint.ts';
-import type { SpireServerSpec } from './read-spire-server.ts';
+import type { SpireServerSpec } from '../spire/read-spire-server.ts';
 
 export interface FactsOptions {
   readonly client: Pick<KubeClient, 'get'>;

@@ -2,8 +2,8 @@
 // rejected it. Pure.
 
 import { itemsIn, recordIn, textIn } from '../members/field-values.ts';
-import type { Refusal } from './compile-conditions.ts';
-import type { LiveObject } from './object-applier.ts';
+import type { Refusal } from '../spire/compile-conditions.ts';
+import type { LiveObject } from '../spire/object-applier.ts';
 
 export interface ExposureState {
   readonly host: string | undefined;
