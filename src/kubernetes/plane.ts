@@ -22,6 +22,7 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
     'league',
     'virtual-machines',
     'dns-names',
+    'multi-cluster-services',
     'service-mesh',
     'moving-from-antrea',
     'leaving',

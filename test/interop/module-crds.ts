@@ -69,11 +69,17 @@ export function whyNoCrds(...sets: readonly CrdSet[]): string | false {
 
 /** Throws where the module cannot be had: ask whyNoCrds first. */
 export function moduleCrds(set: CrdSet): readonly CustomResourceDefinition[] {
-  const folder = folderOf(set);
-  if (folder.path === undefined) throw new Error(folder.reason);
+  const folder = moduleFolder(set);
   return sources[set].files.map(
-    (file) => parse(readFileSync(join(folder.path, file), 'utf8')) as CustomResourceDefinition,
+    (file) => parse(readFileSync(join(folder, file), 'utf8')) as CustomResourceDefinition,
   );
+}
+
+/** The files of the module. Throws as moduleCrds does. */
+export function moduleFolder(set: CrdSet): string {
+  const { path, reason } = folderOf(set);
+  if (path === undefined) throw new Error(reason);
+  return path;
 }
 
 function folderOf(set: CrdSet): Folder {
