@@ -45,7 +45,7 @@ export async function startKubernetes(
       spire = startSpire(context, settings.spire, host);
     },
     routes: [
-      membersRoute(settings.namespace, () => shown(current?.league)),
+      membersRoute(settings, () => shown(current?.league)),
       leavingRoute(context),
       spireRoute(() => spire?.list() ?? []),
       ...servicesRoutes({

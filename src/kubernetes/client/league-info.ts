@@ -5,6 +5,7 @@ import { hasCode } from '../../core/errors/error.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import type { PolicyCounts } from '../policies/view/count-policies.ts';
 import { kubernetesPaths } from '../paths.ts';
+import { parsePolicyKinds, type PolicyKind } from '../policies/policy-kinds.ts';
 
 /** As the replica that answers sees them. */
 export interface LeagueInfo {
@@ -21,6 +22,8 @@ export interface LeagueInfo {
   /** As in `Federation`. */
   readonly clusterSet?: string;
   readonly members: readonly MemberInfo[];
+  /** The setting kubernetes.policyKinds. Undefined for a site of an earlier version. */
+  readonly policyKinds?: string;
   /** Undefined for a site of an earlier version. */
   readonly leaving?: readonly LeavingInfo[];
 }
@@ -62,6 +65,10 @@ export async function servedLeague(client: SiteClient): Promise<LeagueInfo | und
 export async function leagueInfo(client: SiteClient): Promise<LeagueInfo> {
   return (await client.request({ path: kubernetesPaths.members })).body as LeagueInfo;
 }
+
+/** What the site federates. A site of an earlier version federates no policies. */
+export const policyKindsOf = ({ policyKinds = '' }: LeagueInfo): readonly PolicyKind[] =>
+  parsePolicyKinds(policyKinds);
 
 /** The command removes the copies of a cluster that left, so the site stops to try. */
 export async function forgetLeaving(client: SiteClient, id: string): Promise<void> {

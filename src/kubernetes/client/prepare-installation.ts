@@ -17,6 +17,7 @@ import {
   accountsOf,
 } from '../../core/kube/registration/account-token.ts';
 import { fencingPolicyName, principalsIn } from '../manifests/fencing-policies.ts';
+import type { PolicyKind } from '../policies/policy-kinds.ts';
 import type { LeagueOptions } from '../manifests/league-manifests.ts';
 import { hasOwnLabels, type LabelledObject, orMissing } from './cluster-facts.ts';
 
@@ -27,6 +28,8 @@ export interface InstallationQuestion {
   readonly trustDomain: string;
   /** The system namespace. */
   readonly namespace: string;
+  /** The kinds of policies that the site federates. */
+  readonly policyKinds: readonly PolicyKind[];
   /** In the home cluster: the Secrets that Federation names. */
   readonly secrets: readonly string[] | undefined;
   /** The user name of the site there, where the operator names it. */
@@ -58,6 +61,7 @@ export async function prepareInstallation(question: InstallationQuestion): Promi
         user === undefined ? { kind: 'ServiceAccount', ...account } : { kind: 'User', name: user },
       principals: principalsIn(policy),
       policies,
+      policyKinds: question.policyKinds,
       ...(secrets === undefined ? {} : { home: { secrets } }),
     },
     // With our label on it, `leave` would take it for ours.

@@ -17,7 +17,7 @@ import type { SiteClient } from '../../core/plane/site-client.ts';
 import { membersOf, readFacts, readFederation } from '../client/cluster-facts.ts';
 import { type Connection, type KubeconfigFlags, withConnections } from './connections.ts';
 import { changeMembers, withMember } from '../client/home-federation.ts';
-import { leagueInfo } from '../client/league-info.ts';
+import { leagueInfo, policyKindsOf } from '../client/league-info.ts';
 import { type Installation, prepareInstallation } from '../client/prepare-installation.ts';
 import { trustDomainOf } from '../client/trust-domain.ts';
 import { awaitEstablished, awaitMember } from '../client/wait-for-member.ts';
@@ -109,7 +109,8 @@ async function prepare(
   });
   const entry = membersOf(listed).find(({ clusterID }) => clusterID === plan.id);
   refuseOtherMember(name, server, entry);
-  const namespace = options.namespace ?? (await leagueInfo(client)).namespace;
+  const league = await leagueInfo(client);
+  const namespace = options.namespace ?? league.namespace;
   refuseOtherNamespace(name, namespace, claims);
   const installation = await prepareInstallation({
     kube: cluster.kube,
@@ -117,6 +118,7 @@ async function prepare(
     known: plan.known,
     trustDomain: await trustDomainOf(client),
     namespace,
+    policyKinds: policyKindsOf(league),
     secrets:
       plan.home === undefined ? membersOf(listed).flatMap((each) => each.secret ?? []) : undefined,
   });

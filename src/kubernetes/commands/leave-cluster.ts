@@ -30,14 +30,17 @@ import {
   type Installed,
   type InstalledObjects,
 } from '../client/installed-objects.ts';
-import { forgetLeaving, leagueInfo } from '../client/league-info.ts';
+import { forgetLeaving, leagueInfo, policyKindsOf } from '../client/league-info.ts';
 import { namespaceContents } from '../client/namespace-contents.ts';
 import { removeCopies, removeMarks } from '../client/remove-copies.ts';
+import { removePolicyMarks, removeReplicas } from '../client/remove-replicas.ts';
 import { trustDomainOf } from '../client/trust-domain.ts';
 import { awaitLease, awaitRelease } from '../client/wait-for-member.ts';
 import { whilePoliciesEnd } from '../client/wait-for-policies.ts';
 import { type Copies, findCopies } from '../copies/find-copies.ts';
+import { findReplicas, type Replicas } from '../leaving/find-replicas.ts';
 import { supervisorClaims } from '../names.ts';
+import type { PolicyKind } from '../policies/policy-kinds.ts';
 import { joinManager } from './join-cluster.ts';
 import { idOf, serverOfCluster } from './plan-join.ts';
 
@@ -67,6 +70,8 @@ interface Leave extends LeaveRequest {
   readonly home: { readonly kube: KubeClient; readonly federation: FederationObject } | undefined;
   readonly found: InstalledObjects;
   readonly copies: Copies;
+  readonly policyKinds: readonly PolicyKind[];
+  readonly replicas: Replicas;
 }
 
 export async function leaveCluster(request: LeaveRequest): Promise<void> {
@@ -101,9 +106,11 @@ async function prepare(
   const home =
     local === undefined || isHome ? undefined : await listedIn(connectHome(local).kube, id);
   const trustDomain = await trustDomainOf(client);
+  const league = await leagueInfo(client);
+  const policyKinds = policyKindsOf(league);
   const found = await findInstalled(kube, {
     trustDomain,
-    namespace: options.namespace ?? (await leagueInfo(client)).namespace,
+    namespace: options.namespace ?? league.namespace,
   });
   if (found.otherSites.length === 0) refuseObjectsOfUsers(request, found);
   const copies = await findCopies(kube);
@@ -119,6 +126,8 @@ async function prepare(
     home,
     found,
     copies,
+    policyKinds,
+    replicas: await findReplicas(kube, policyKinds),
   };
 }
 
@@ -192,6 +201,7 @@ function planLines(leave: Leave): readonly string[] {
             'Services of ServiceImports',
           ),
           count(slices.length, 'EndpointSlice'),
+          count(leave.replicas.replicas.length, 'federated policy of other cluster'),
           count(members.length + exports.length, 'condition'),
         ].filter((line) => !line.startsWith('  0 '))
       : []),
@@ -230,7 +240,7 @@ function removesCluster({ known, found }: Leave): boolean {
 }
 
 async function run(leave: Leave): Promise<void> {
-  const { kit, client, kube, id, name, home, found, options } = leave;
+  const { kit, client, kube, id, name, home, found, options, policyKinds } = leave;
   if (leave.isHome) await stopLeading(leave);
   if (home !== undefined) {
     await changeMembers(home.kube, home.federation.spec.clusterSet, (members) =>
@@ -247,12 +257,20 @@ async function run(leave: Leave): Promise<void> {
   const isLast = found.otherSites.length === 0;
   // The rights first: with them, a site that has not stopped yet would repair the copies.
   for (const object of found.own) await remove(leave, object);
-  if (isLast) await removeCopies(kube, await findCopies(kube));
+  if (isLast) {
+    await removeCopies(kube, await findCopies(kube));
+    await removeReplicas(kube, await findReplicas(kube, policyKinds));
+  }
   for (const object of isLast ? [...found.shared, ...found.crds] : []) await remove(leave, object);
   // The API server may have accepted writes for a moment after it lost the rights.
   const rest = isLast ? await findCopies(kube) : undefined;
-  const left = rest === undefined ? 0 : await removeCopies(kube, rest);
+  let left = rest === undefined ? 0 : await removeCopies(kube, rest);
   await removeMarks(kube, kit.io.clock, rest?.takenOver ?? []);
+  if (isLast) {
+    const replicas = await findReplicas(kube, policyKinds);
+    left += await removeReplicas(kube, replicas);
+    await removePolicyMarks(kube, kit.io.clock, replicas);
+  }
   const kept = isLast ? await removeNamespace(kube, found.namespace) : undefined;
   kit.print(
     kit.renderValue({ name, id, left: true, namespaceKept: kept !== undefined }, options.output) ??

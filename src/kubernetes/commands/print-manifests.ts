@@ -14,7 +14,7 @@ import { serverOf } from '../../core/kube/registration/cluster-object.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import { type FederationObject, membersOf, readFacts } from '../client/cluster-facts.ts';
-import { leagueInfo } from '../client/league-info.ts';
+import { leagueInfo, policyKindsOf } from '../client/league-info.ts';
 import { prepareInstallation } from '../client/prepare-installation.ts';
 import { trustDomainOf } from '../client/trust-domain.ts';
 import { type LeagueOptions, leagueManifests } from '../manifests/league-manifests.ts';
@@ -24,6 +24,7 @@ import {
   memberEntry,
   type MemberEntry,
 } from '../manifests/membership-manifests.ts';
+import type { PolicyKind } from '../policies/policy-kinds.ts';
 import { type Connection, withConnections } from './connections.ts';
 import { defaultClusterSet, refuseOtherNamespace, serverOfCluster } from './plan-join.ts';
 
@@ -58,6 +59,7 @@ interface Site {
   /** The system namespace. */
   readonly namespace: string;
   readonly clusterSet: string | undefined;
+  readonly policyKinds: readonly PolicyKind[];
 }
 
 /** What the cluster has already, or the flags say. */
@@ -73,12 +75,14 @@ export async function printManifests(request: ManifestsRequest): Promise<void> {
   const { kubeconfig, context } = options;
   const print = (connection: Connection | undefined): Promise<void> =>
     kit.withClient(command, async (client) => {
-      const { namespace, clusterSet } = await leagueInfo(client);
+      const league = await leagueInfo(client);
+      const { namespace, clusterSet } = league;
       const site = {
         client,
         trustDomain: await trustDomainOf(client),
         namespace: options.namespace ?? namespace,
         clusterSet,
+        policyKinds: policyKindsOf(league),
       };
       const known =
         connection === undefined
@@ -110,7 +114,7 @@ const userIn = ({ user }: ManifestsOptions, trustDomain: string): string | undef
   user === true ? siteUser(trustDomain) : user;
 
 function knownByFlags({ options }: ManifestsRequest, site: Site): Known {
-  const { trustDomain, namespace } = site;
+  const { trustDomain, namespace, policyKinds } = site;
   const { account: name = defaultAccountName, principal: principals = [] } = options;
   const user = userIn(options, trustDomain);
   return {
@@ -120,6 +124,7 @@ function knownByFlags({ options }: ManifestsRequest, site: Site): Known {
       trustDomain,
       namespace,
       principals,
+      policyKinds,
       policies: options.policies,
       subject: user === undefined ? { kind: 'ServiceAccount', name } : { kind: 'User', name: user },
       ...(options.supervisor === true && { home: { secrets: options.secret ?? [] } }),
@@ -129,7 +134,7 @@ function knownByFlags({ options }: ManifestsRequest, site: Site): Known {
 
 async function knownByCluster(
   { id, options }: ManifestsRequest,
-  { client, trustDomain, namespace }: Site,
+  { client, trustDomain, namespace, policyKinds }: Site,
   { kube, loaded }: Connection,
 ): Promise<Known> {
   const server = serverOf(loaded.endpoint);
@@ -144,6 +149,7 @@ async function knownByCluster(
     known: clusters.find((cluster) => serverOfCluster(cluster) === server),
     trustDomain,
     namespace,
+    policyKinds,
     secrets:
       options.supervisor === true
         ? [...membersOf(federation).flatMap(({ secret = [] }) => secret), ...(options.secret ?? [])]

@@ -14,6 +14,7 @@ import { copiesPart } from '../copies/copies-part.ts';
 import { dnsPart } from '../dns/dns-part.ts';
 import { LeavingMembers } from '../leaving/leaving-members.ts';
 import { removeOwnCopies } from '../leaving/remove-own-copies.ts';
+import { removeOwnPolicies } from '../leaving/remove-own-policies.ts';
 import { type MemberConnector, memberConnector } from '../members/connect-member.ts';
 import { mcsPart } from '../mcs/mcs-part.ts';
 import { MemberSet } from '../members/member-set.ts';
@@ -191,7 +192,10 @@ export class League {
       trustDomain: context.trustDomain.name,
       // The controller of the member gives its Lease up with its own name.
       leadershipOf: (member) => this.#leadershipOf(member, `${this.#holder}/leaving`),
-      clean: removeOwnCopies,
+      clean: async (term) => {
+        await removeOwnPolicies(term, settings.policies.kinds);
+        await removeOwnCopies(term);
+      },
       leaseMs: settings.leaseSeconds * 1000,
     });
   }

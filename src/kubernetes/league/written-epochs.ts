@@ -1,5 +1,6 @@
 // The epochs of the objects that leaders wrote into a member.
 
+import { policyRecordKind } from '../../api/kinds/policy-record.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { KubeStatusError, unreachable } from '../../core/kube/kube-errors.ts';
@@ -12,21 +13,26 @@ import type { Member } from '../members/member.ts';
 import { isImportService } from '../mcs/import-marks.ts';
 import { managedByLabel, managers } from '../names.ts';
 import type { ObjectMeta, Service } from '../objects.ts';
+import { recordsPath } from '../policies/policy-records.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import { isVmService } from '../vms/vm-marks.ts';
 
 export interface WrittenObjects {
   readonly services: Pick<Member['services'], 'objects' | 'onChange'>;
   readonly slices: Pick<Member['slices'], 'objects' | 'onChange'>;
+  /** Each policy that a site writes has one, and unlike the policy it is written by sites only. */
+  readonly policyRecords: Pick<Member['policyRecords'], 'objects' | 'onChange'>;
 }
 
 /** The cached ones. */
 export function* writtenObjects({
   services,
   slices,
+  policyRecords,
 }: WrittenObjects): Generator<{ readonly metadata: ObjectMeta }, void> {
   for (const service of services.objects()) if (isWritten(service)) yield service;
   for (const slice of slices.objects()) if (isOurs(slice)) yield slice;
+  yield* policyRecords.objects();
 }
 
 const isWritten = (service: Service): boolean =>
@@ -43,10 +49,15 @@ export class HighestWritten {
   readonly #forged = new Map<string, number>();
 
   constructor(member: WrittenObjects) {
-    const { services, slices } = member;
+    const { services, slices, policyRecords } = member;
     for (const service of services.objects()) if (isWritten(service)) this.#see('Service', service);
     for (const slice of slices.objects()) if (isOurs(slice)) this.#see('EndpointSlice', slice);
+    for (const record of policyRecords.objects()) this.#see(policyRecordKind.kind, record);
     this.#stops = [
+      policyRecords.onChange(({ old, new: now }) => {
+        if (old !== undefined) this.#forged.delete(keyOf(policyRecordKind.kind, old));
+        if (now !== undefined) this.#see(policyRecordKind.kind, now);
+      }),
       services.onChange(({ old, new: now }) => {
         if (old !== undefined) this.#forged.delete(keyOf('Service', old));
         if (now !== undefined && isWritten(now)) this.#see('Service', now);
@@ -78,7 +89,23 @@ export class HighestWritten {
 const keyOf = (kind: string, { metadata }: { readonly metadata: ObjectMeta }): string =>
   `${kind} ${metadata.namespace}/${metadata.name}`;
 
-const collections = ['/api/v1/services', '/apis/discovery.k8s.io/v1/endpointslices'] as const;
+const labelSelector = `${managedByLabel} in (${managers.join(',')})`;
+const collections: readonly Collection[] = [
+  { path: '/api/v1/services', query: { labelSelector }, mayBeMissing: false },
+  {
+    path: '/apis/discovery.k8s.io/v1/endpointslices',
+    query: { labelSelector },
+    mayBeMissing: false,
+  },
+  { path: recordsPath, query: {}, mayBeMissing: true },
+];
+
+interface Collection {
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  /** An older version of the site joined: the cluster does not serve it, or the site has no rights to it. */
+  readonly mayBeMissing: boolean;
+}
 /** Only metadata, which is a small part of a slice. */
 const accept = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json';
 const pageSize = 250;
@@ -92,31 +119,31 @@ const maxPageValues = 500_000;
  * leader must not repeat an epoch.
  */
 export async function readHighestEpoch(client: Pick<KubeClient, 'request'>): Promise<number> {
-  const found = await Promise.all(collections.map((path) => highestIn(client, path)));
+  const found = await Promise.all(collections.map((each) => highestIn(client, each)));
   return Math.max(...found);
 }
 
-async function highestIn(client: Pick<KubeClient, 'request'>, path: string): Promise<number> {
+async function highestIn(
+  client: Pick<KubeClient, 'request'>,
+  { path, query, mayBeMissing }: Collection,
+): Promise<number> {
   let highest = 0;
   let position: Readonly<Record<string, string>> = {};
   for (let count = 1; count <= maxPages; count++) {
     const response = await client.request({
       method: 'GET',
       path,
-      query: {
-        labelSelector: `${managedByLabel} in (${managers.join(',')})`,
-        limit: String(pageSize),
-        ...position,
-      },
+      query: { ...query, limit: String(pageSize), ...position },
       headers: { accept },
       maxBytes: maxPageBytes,
     });
+    if (mayBeMissing && [403, 404].includes(response.status)) return 0;
     if (response.status !== 200) throw new KubeStatusError('member', `list ${path}`, response);
     const page = listPageOf(parseBoundedJson(response.body, maxPageValues));
     if (page === undefined) throw unreachable('member', 'protocol', `${path} is no list`);
     for (const item of page.items) {
       const metadata = metaIn(recordIn(item)['metadata']);
-      if (isOurs({ metadata })) highest = Math.max(highest, epochOf(metadata));
+      if (mayBeMissing || isOurs({ metadata })) highest = Math.max(highest, epochOf(metadata));
     }
     if (page.next === '') return highest;
     position = { continue: page.next };

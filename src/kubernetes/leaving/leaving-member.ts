@@ -185,6 +185,7 @@ export class LeavingMember {
       client,
       services: noObjects,
       slices: noObjects,
+      policyRecords: noObjects,
       sawLease: (leader, mark) => {
         if (!others.isAlive(leader, mark)) return;
         outcome ??= 'OtherSiteLeads';

@@ -18,6 +18,7 @@ import {
   vmAnnotation,
   vmManager,
 } from '../names.ts';
+import type { PolicyKind } from '../policies/policy-kinds.ts';
 import {
   annotationOf,
   epochIn,
@@ -29,12 +30,15 @@ import {
   policyManifests,
   text,
 } from './policy.ts';
+import { replicaPolicies, replicaRules } from './replica-policies.ts';
 
 export interface FencingOptions {
   /** The system namespace. */
   readonly namespace: string;
   /** The user names of sites. */
   readonly users: readonly string[];
+  /** The kinds of policies that are federated. */
+  readonly policyKinds: readonly PolicyKind[];
 }
 
 /** The policy that carries the list of further principals. */
@@ -57,7 +61,11 @@ export function principalsIn(policy: unknown): readonly string[] {
   }
 }
 
-export function fencingPolicies({ namespace, users }: FencingOptions): readonly Manifest[] {
+export function fencingPolicies({
+  namespace,
+  users,
+  policyKinds,
+}: FencingOptions): readonly Manifest[] {
   const site = isPrincipal(namespace, users);
   const listed = listedUsers(namespace, users);
   return [
@@ -67,9 +75,10 @@ export function fencingPolicies({ namespace, users }: FencingOptions): readonly 
     },
     copiedServices(site),
     serviceStatus(site),
-    terms(site, namespace),
+    terms(site, namespace, replicaRules(policyKinds)),
     lease(site),
     marksOfOthers(site),
+    ...replicaPolicies(site, policyKinds),
   ].flatMap(policyManifests);
 }
 
@@ -187,7 +196,7 @@ const serviceStatus = (site: string): Policy => {
  * Lease does. The API server sees it a little late, so it is only a lower bound: that weakens the policy, and never
  * refuses a write of the current leader. Without a Lease nobody leads, and the other policies remain.
  */
-const terms = (site: string, namespace: string): Policy => ({
+const terms = (site: string, namespace: string, more: readonly PolicyRule[]): Policy => ({
   name: 'hansa-league-terms',
   failurePolicy: 'Fail',
   rules: [
@@ -200,6 +209,7 @@ const terms = (site: string, namespace: string): Policy => ({
       resources: ['serviceexports/status', 'serviceimports/status'],
       operations: ['UPDATE'],
     },
+    ...more,
   ],
   conditions: { site },
   params: { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', namespace, name: leaseName },

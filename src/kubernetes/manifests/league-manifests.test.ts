@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { type Manifest, siteUser, trustDomainLabel } from '../../core/kube/manifests/manifest.ts';
 import { fencingPolicyName, principalsIn } from './fencing-policies.ts';
+import { parsePolicyKinds } from '../policies/policy-kinds.ts';
 import { type LeagueOptions, leagueManifests } from './league-manifests.ts';
 
 const options: LeagueOptions = {
@@ -27,6 +28,7 @@ suite('the objects of a member', () => {
       'CustomResourceDefinition federations.clusters.hansa.dev',
       'CustomResourceDefinition nativeservices.clusters.hansa.dev',
       'CustomResourceDefinition virtualmachines.clusters.hansa.dev',
+      'CustomResourceDefinition policyrecords.clusters.hansa.dev',
       'Namespace hansa-system',
       'ServiceAccount hansa-system hansa',
       'ClusterRole hansa-league-member',
@@ -42,6 +44,10 @@ suite('the objects of a member', () => {
         'hansa-league-terms',
         'hansa-league-lease',
         'hansa-league-epochs',
+        'hansa-league-policies',
+        'hansa-league-records',
+        'hansa-league-policy-marks',
+        'hansa-league-record-writers',
         'hansa-league-claims',
       ].flatMap((name) => [
         `ValidatingAdmissionPolicy ${name}`,
@@ -112,6 +118,30 @@ suite('the rights of a site in a member', () => {
       const home = leagueManifests({ ...options, home: { secrets } });
       assert.deepEqual(rulesFor(home, 'secrets'), []);
     }
+  });
+
+  test('cover the configured kinds of policies only', () => {
+    const kinds = parsePolicyKinds('crd.antrea.io/v1beta1/networkpolicies/NetworkPolicy');
+    const some = leagueManifests({ ...options, policyKinds: kinds });
+    assert.deepEqual(rulesFor(some, 'networkpolicies'), [
+      {
+        apiGroups: ['crd.antrea.io'],
+        resources: ['networkpolicies'],
+        verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
+      },
+    ]);
+    assert.deepEqual(rulesFor(some, 'customresourcedefinitions'), [
+      {
+        apiGroups: ['apiextensions.k8s.io'],
+        resources: ['customresourcedefinitions'],
+        resourceNames: ['networkpolicies.crd.antrea.io'],
+        verbs: ['get'],
+      },
+    ]);
+    const none = leagueManifests({ ...options, policyKinds: [] });
+    assert.deepEqual(rulesFor(none, 'customresourcedefinitions'), []);
+    assert.deepEqual(rulesFor(none, 'policyrecords'), []);
+    assert.ok(!named(none).some((name) => name.endsWith('hansa-league-policies')));
   });
 
   test('go to an existing ServiceAccount or user without creating one', () => {

@@ -4,9 +4,11 @@ import { crdOf } from '../../api/documents/crd.ts';
 import { clusterClaimKind } from '../../api/kinds/cluster-claim.ts';
 import { federationKind } from '../../api/kinds/federation.ts';
 import { nativeServiceKind } from '../../api/kinds/native-service.ts';
+import { policyRecordKind } from '../../api/kinds/policy-record.ts';
 import { virtualMachineKind } from '../../api/kinds/virtual-machine.ts';
 import { type Manifest, namespaceManifest, ownLabels } from '../../core/kube/manifests/manifest.ts';
 import { defaultNamespace } from '../names.ts';
+import { defaultPolicyKinds, parsePolicyKinds, type PolicyKind } from '../policies/policy-kinds.ts';
 import { claimPolicies } from './claim-policies.ts';
 import { fencingPolicies } from './fencing-policies.ts';
 import { type LeagueSubject, principalName, rbacManifests } from './rbac-manifests.ts';
@@ -27,23 +29,34 @@ export interface LeagueOptions {
   readonly home?: { readonly secrets: readonly string[] };
   /** False for clusters below Kubernetes 1.30, which do not serve them. Default: true. */
   readonly policies?: boolean;
+  /** The kinds of policies that are federated. Default: those of the setting. */
+  readonly policyKinds?: readonly PolicyKind[];
 }
 
 export function leagueManifests(options: LeagueOptions): readonly Manifest[] {
   const { trustDomain, subject, home, policies = true, principals = [] } = options;
   const namespace = options.namespace ?? defaultNamespace;
+  const { policyKinds = parsePolicyKinds(defaultPolicyKinds) } = options;
   const users = [principalName(subject, namespace), ...principals];
   return [
     ...leagueCrds(),
     namespaceManifest(namespace),
-    ...rbacManifests({ trustDomain, subject, namespace, secrets: home?.secrets }),
-    ...(policies ? [...fencingPolicies({ namespace, users }), ...claimPolicies()] : []),
+    ...rbacManifests({ trustDomain, subject, namespace, policyKinds, secrets: home?.secrets }),
+    ...(policies
+      ? [...fencingPolicies({ namespace, users, policyKinds }), ...claimPolicies()]
+      : []),
   ];
 }
 
 /** The CRDs of the kinds in clusters. */
 export function leagueCrds(): readonly Manifest[] {
-  return [clusterClaimKind, federationKind, nativeServiceKind, virtualMachineKind].map((kind) => {
+  return [
+    clusterClaimKind,
+    federationKind,
+    nativeServiceKind,
+    virtualMachineKind,
+    policyRecordKind,
+  ].map((kind) => {
     const { metadata, spec } = crdOf(kind);
     return {
       apiVersion: 'apiextensions.k8s.io/v1',

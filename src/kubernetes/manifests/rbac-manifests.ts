@@ -15,8 +15,10 @@ import {
   tokenManifests,
   userSubject,
 } from '../../core/kube/manifests/rbac.ts';
+import { policyRecordKind } from '../../api/kinds/policy-record.ts';
 import { mcsGroup } from '../mcs/mcs-objects.ts';
 import { leaseName } from '../names.ts';
+import { idOfKind, type PolicyKind } from '../policies/policy-kinds.ts';
 
 /** What the site authenticates as. */
 export type LeagueSubject =
@@ -34,6 +36,8 @@ export interface RbacOptions {
   readonly trustDomain: string;
   readonly subject: LeagueSubject;
   readonly namespace: string;
+  /** The kinds of policies that are federated. */
+  readonly policyKinds: readonly PolicyKind[];
   /** Undefined outside the home cluster. */
   readonly secrets: readonly string[] | undefined;
 }
@@ -46,7 +50,8 @@ export function principalName(subject: LeagueSubject, systemNamespace: string): 
 }
 
 export function rbacManifests(options: RbacOptions): readonly Manifest[] {
-  const { trustDomain, subject, namespace, secrets } = options;
+  const { trustDomain, subject, namespace, policyKinds, secrets } = options;
+  const rules = [...memberRules, ...policyRules(policyKinds)];
   const account =
     subject.kind === 'User'
       ? undefined
@@ -59,7 +64,7 @@ export function rbacManifests(options: RbacOptions): readonly Manifest[] {
   const isOwnAccount = account?.namespace === namespace;
   return [
     ...(isOwnAccount ? [accountManifest(namespace, account.name, trustDomain)] : []),
-    ...sharedRole({ name: 'hansa-league-member' }, trustDomain, bound, memberRules),
+    ...sharedRole({ name: 'hansa-league-member' }, trustDomain, bound, rules),
     ...sharedRole({ name: 'hansa-league-lease', namespace }, trustDomain, bound, leaseRules),
     ...(isOwnAccount ? ofSite(trustDomain, tokenManifests(namespace, account.name, bound)) : []),
     ...(secrets === undefined
@@ -104,6 +109,36 @@ const memberRules = [
     verbs: ['update'],
   },
 ] as const;
+
+/** Admission policies limit the writes to policies with the annotation. */
+function policyRules(kinds: readonly PolicyKind[]): readonly object[] {
+  if (kinds.length === 0) return [];
+  const groups = [...new Set(kinds.map(({ group }) => group))];
+  return [
+    ...groups.map((group) => ({
+      apiGroups: [group],
+      resources: kinds.filter((kind) => kind.group === group).map(({ plural }) => plural),
+      verbs: [...read, ...write],
+    })),
+    // Their UIDs: a policy that went with its CRD was not deleted by a user.
+    {
+      apiGroups: ['apiextensions.k8s.io'],
+      resources: ['customresourcedefinitions'],
+      resourceNames: kinds.map(idOfKind),
+      verbs: ['get'],
+    },
+    {
+      apiGroups: [clustersGroup],
+      resources: [policyRecordKind.plural],
+      verbs: [...read, ...write],
+    },
+    {
+      apiGroups: [clustersGroup],
+      resources: [`${policyRecordKind.plural}/status`],
+      verbs: ['update'],
+    },
+  ];
+}
 
 const leases = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] } as const;
 

@@ -10,6 +10,8 @@ import type { MemberSet } from '../members/member-set.ts';
 import { listedMembers } from '../members/read-federation.ts';
 import { countPolicies } from '../policies/view/count-policies.ts';
 import { kubernetesPaths } from '../paths.ts';
+import { textOfKind } from '../policies/policy-kinds.ts';
+import type { KubernetesSettings } from '../settings.ts';
 
 /** What the route shows of a league. */
 export interface ShownLeague {
@@ -21,7 +23,7 @@ export interface ShownLeague {
 }
 
 export function membersRoute(
-  namespace: string,
+  { namespace, policies }: Pick<KubernetesSettings, 'namespace' | 'policies'>,
   current: () => ShownLeague | undefined,
 ): PlaneRoute {
   return route({
@@ -33,7 +35,10 @@ export function membersRoute(
     handle: () => ({
       status: 200,
       contentType: 'application/json',
-      body: JSON.stringify(infoOf(namespace, current())),
+      body: JSON.stringify({
+        ...infoOf(namespace, current()),
+        policyKinds: policies.kinds.map(textOfKind).join(','),
+      } satisfies LeagueInfo),
     }),
   });
 }

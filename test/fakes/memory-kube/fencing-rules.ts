@@ -16,7 +16,10 @@ import {
   manager,
   ownConditions,
   originKey,
+  policyAnnotations,
+  replicaAnnotation,
   termManager,
+  versionAnnotation,
   vmAnnotation,
   vmManager,
 } from '../../../src/kubernetes/names.ts';
@@ -37,6 +40,16 @@ export function fencingRules(
     const isLease = plural === 'leases' && nameOf(request) === leaseName;
     const isCopied = ['services', 'endpointslices', 'serviceimports'].includes(plural);
     const isExport = plural === 'serviceexports' && request.isStatus;
+    const isRecord = plural === 'policyrecords';
+    const isPolicy = policyPlurals.has(plural) && !request.isStatus;
+    if (isRecord || isPolicy) {
+      if (!isSite(request.user)) {
+        return isRecord ? refusedRecord(request) : refusedPolicyMarks(request);
+      }
+      const late = refusedTerm(request, leaderIn(cluster()));
+      if (late !== undefined || request.isStatus) return late;
+      return refusedEpoch(request) ?? (isPolicy ? refusedPolicy(request) : undefined);
+    }
     if (!isLease && !isCopied && !isExport) return undefined;
     if (!isSite(request.user)) return refusedMarks(request);
     if (isLease) return refusedLease(request);
@@ -142,6 +155,61 @@ function refusedLease({ operation, object, old }: AdmissionRequest): string | un
     (key) => epochOf(object, key) >= epochOf(old, key),
   );
   return isSound ? undefined : 'the epoch and the epoch floor of a Lease never go back';
+}
+
+/** The resources of the kinds of policies that tests use. */
+const policyPlurals: ReadonlySet<string> = new Set(['networkpolicies', 'adminnetworkpolicies']);
+
+const isFederated = (object: SentObject | undefined): boolean =>
+  policyAnnotations.some((key) => annotationsOf(object)[key] === 'true');
+
+function refusedEpoch({ operation, object, old }: AdmissionRequest): string | undefined {
+  const [epoch, oldEpoch] = [epochOf(object), epochOf(old)];
+  if (operation !== 'DELETE' && epoch === 0) return 'a write of a site needs an epoch';
+  if (operation === 'UPDATE' && epoch < oldEpoch) {
+    return `another leader has taken over: the object has epoch ${oldEpoch}, and this write has epoch ${epoch}`;
+  }
+  const isMarked = oldEpoch > 0 && epochOf(old, deletingAnnotation) === oldEpoch;
+  return operation === 'DELETE' && !isMarked ? 'the object is not marked' : undefined;
+}
+
+function refusedPolicy({ operation, object, old }: AdmissionRequest): string | undefined {
+  if (operation !== 'CREATE' && !isFederated(old)) {
+    return 'a site may change only policies with the annotation';
+  }
+  if (operation === 'DELETE') return undefined;
+  const annotations = annotationsOf(object);
+  const isDeletion = operation === 'UPDATE' && annotations[deletingAnnotation] !== undefined;
+  if (!isDeletion && (!isFederated(object) || annotations[versionAnnotation] === undefined)) {
+    return 'a policy that a site writes needs its annotations';
+  }
+  if (operation === 'CREATE') {
+    return annotations[replicaAnnotation] === undefined ? 'a replica needs its mark' : undefined;
+  }
+  const isSame = ['finalizers', 'ownerReferences'].every((field) =>
+    jsonEquals(object?.metadata[field], old?.metadata[field]),
+  );
+  return isSame ? undefined : 'a site may not change finalizers and owners';
+}
+
+function refusedPolicyMarks({ operation, object, old }: AdmissionRequest): string | undefined {
+  if (operation === 'DELETE') return undefined;
+  const keys = [epochAnnotation, deletingAnnotation, versionAnnotation, replicaAnnotation];
+  const isSound = keys.every((key) => {
+    const value = annotationsOf(object)[key];
+    return value === undefined || value === annotationsOf(old)[key];
+  });
+  return isSound ? undefined : 'only sites add or change marks of policies';
+}
+
+function refusedRecord({ operation, object, old }: AdmissionRequest): string | undefined {
+  if (operation === 'DELETE') return undefined;
+  const isSame =
+    old !== undefined &&
+    jsonEquals(object?.['spec'], old['spec']) &&
+    jsonEquals(object?.['status'], old['status']) &&
+    jsonEquals(annotationsOf(object), annotationsOf(old));
+  return isSame ? undefined : 'only sites write PolicyRecords';
 }
 
 function refusedMarks({ operation, object, old }: AdmissionRequest): string | undefined {
