@@ -76,7 +76,13 @@ export async function installIn(
 }
 
 export async function untilServed(cluster: KubeCluster): Promise<void> {
-  for (const plural of ['clusterclaims', 'federations', 'nativeservices', 'virtualmachines']) {
+  for (const plural of [
+    'clusterclaims',
+    'federations',
+    'nativeservices',
+    'virtualmachines',
+    'policyrecords',
+  ]) {
     const path = `/apis/${group}/${plural}`;
     await until(
       async () => (await cluster.client.send({ method: 'GET', path })).status === 200,

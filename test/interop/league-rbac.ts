@@ -16,14 +16,27 @@ const writes = 'get list watch create update delete';
 
 /** RESOURCE [NAMES]: VERBS, in all namespaces. */
 const everywhere = [
+  `adminnetworkpolicies.policy.networking.k8s.io []: ${writes}`,
   `clusterclaims.clusters.hansa.dev []: ${reads}`,
+  `clusternetworkpolicies.crd.antrea.io []: ${writes}`,
+  // Only the UIDs of those of policies.
+  ...[
+    'adminnetworkpolicies.policy.networking.k8s.io',
+    'clusternetworkpolicies.crd.antrea.io',
+    'networkpolicies.crd.antrea.io',
+    'networkpolicies.networking.k8s.io',
+  ].map((name) => `customresourcedefinitions.apiextensions.k8s.io [${name}]: get`),
   `endpointslices.discovery.k8s.io []: ${writes}`,
   // Needed to write slices of Services whose endpoints the API server restricts.
   'endpointslices.discovery.k8s.io/restricted []: create',
   `federations.clusters.hansa.dev []: ${reads}`,
   `namespaces []: ${reads}`,
   `nativeservices.clusters.hansa.dev []: ${reads}`,
+  `networkpolicies.crd.antrea.io []: ${writes}`,
+  `networkpolicies.networking.k8s.io []: ${writes}`,
   `nodes []: ${reads}`,
+  `policyrecords.clusters.hansa.dev []: ${writes}`,
+  'policyrecords.clusters.hansa.dev/status []: update',
   `serviceexports.multicluster.x-k8s.io []: ${reads}`,
   'serviceexports.multicluster.x-k8s.io/status []: update',
   `serviceimports.multicluster.x-k8s.io []: ${writes}`,

@@ -14,9 +14,9 @@ import {
   view,
 } from './test-policy-views.ts';
 
-/** The step, in a few words. */
+/** The step, in a few words, after the policy was read. */
 function step(own: Partial<TargetView>, ...others: readonly PolicyView[]): string {
-  const next = compilePolicy(input(own, ...others));
+  const next = compilePolicy(input({ isFresh: true, ...own }, ...others));
   switch (next.do) {
     case 'create':
     case 'replace':
@@ -45,6 +45,16 @@ suite('a member without the newest version', () => {
   test('gets it from the member that has its content', () => {
     assert.equal(step({}, b), 'create v2 of b');
     assert.equal(step({ object: object(), record: record() }, b), 'replace v2 of b');
+  });
+
+  test('is read before it is recorded, unless the leader has just written it', () => {
+    // After a restore of etcd, the cache of policies can be behind that of records.
+    const own = { object: object({ hash: 'v2' }), isFresh: false };
+    assert.equal(step(own), 'read');
+    assert.equal(step({ ...own, record: record() }, b), 'read');
+    const written = replica(ago(10, 'b'), 'v2');
+    const sent = { object: written, isFresh: false, isWritten: true };
+    assert.equal(step(sent, b), 'record Live v2');
   });
 
   test('only gets a record where it has the content already', () => {
@@ -105,8 +115,28 @@ suite('the end of a policy', () => {
   });
 
   test('is read again before it is recorded', () => {
-    assert.equal(step({ record: record() }), 'read');
-    assert.equal(step({ record: record(), isFresh: true }), 'record Deleted');
+    assert.equal(step({ record: record(), isFresh: false }), 'read');
+    assert.equal(step({ record: record(), isFresh: false }, deleted), 'read');
+    assert.equal(step({ record: record() }), 'record Deleted');
+  });
+
+  test('that a leader carried out is not taken for a deletion by a user', () => {
+    // The annotation was removed in the second of the last edit, and a leader has removed the replica.
+    const stamp = ago(60, 'b', 1);
+    const end = record({ state: 'Ended', stamp, versionHash: '', storedHash: '' });
+    const other = view('b', { record: end });
+    const own = { clusterID: 'c', record: record() };
+    assert.equal(step(own, other), 'record Ended');
+    const sighting = { type: 'deleted', atMs: nowMs, place: { crdUID: 'crd', namespaceUID: 'ns' } };
+    assert.equal(step({ ...own, sighting } as Partial<TargetView>, other), 'record Deleted');
+  });
+
+  test('is not undone by an object that a restore of etcd brought back', () => {
+    const tomb = record({ state: 'Deleted', stamp: ago(30), versionHash: '', storedHash: '' });
+    const back = object({ userMs: nowMs - 60_000 });
+    assert.equal(step({ object: back, record: tomb }), 'remove');
+    const edited = object({ userMs: nowMs - 10_000 });
+    assert.equal(step({ object: edited, record: tomb }), 'record Live v1');
   });
 
   test('does not beat an edit that is newer', () => {

@@ -64,6 +64,26 @@ interface Plan extends CompileInput {
 }
 
 export function compilePolicy(input: CompileInput): Step {
+  const step = decide(input);
+  return step.do === 'record' && mustBeRead(input.target, step.record) ? { do: 'read' } : step;
+}
+
+/**
+ * After a restore of etcd, the cache of policies can be behind that of records. A record of a policy that is not there
+ * any more would make the restore count as an edit or a deletion of a user.
+ */
+function mustBeRead({ isFresh, isWritten, record }: TargetView, next: HeldRecord): boolean {
+  if (isFresh || isWritten || next.state === 'Absent') return false;
+  const isSame =
+    record !== undefined &&
+    isSameVersion(versionOf(record), versionOf(next)) &&
+    record.state === next.state &&
+    record.objectUID === next.objectUID &&
+    record.storedHash === next.storedHash;
+  return !isSame;
+}
+
+function decide(input: CompileInput): Step {
   const { target, others, nowMs } = input;
   const own = ownVersion(target, nowMs);
   const plan: Plan = { ...input, own, all: [target, ...others] };
@@ -78,10 +98,8 @@ export function compilePolicy(input: CompileInput): Step {
       if (!isBeaten(own.record, theirs)) return { do: 'record', record: own.record };
       break;
     case 'deleted':
-      if (!isLiveAnywhere(target, theirs)) break;
-      if (!isBeaten(own.record, theirs)) {
-        return target.isFresh ? { do: 'record', record: own.record } : { do: 'read' };
-      }
+      if (!isLiveAnywhere(target, theirs) || isExplained(target, theirs)) break;
+      if (!isBeaten(own.record, theirs)) return { do: 'record', record: own.record };
       break;
     default:
   }
@@ -95,6 +113,18 @@ function isLiveAnywhere({ record }: TargetView, theirs: Version | undefined): bo
   const own = versionOf(record);
   if (own?.state === 'Live') return true;
   return theirs?.state === 'Live' && (own === undefined || compareVersionsOf(theirs, own) > 0);
+}
+
+/**
+ * The newest version is an end, so a leader may have removed the policy. Without a sighting, the stamp of a deletion by
+ * a user could be equal to that of the end.
+ */
+function isExplained({ record, sighting }: TargetView, theirs: Version | undefined): boolean {
+  const own = versionOf(record);
+  const isEnd = theirs !== undefined && theirs.state !== 'Live';
+  return (
+    isEnd && sighting?.type !== 'deleted' && own !== undefined && compareVersionsOf(theirs, own) > 0
+  );
 }
 
 /** Whether another member has a newer version than the one to be recorded. */

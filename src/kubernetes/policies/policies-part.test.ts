@@ -1,32 +1,281 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { contents, policy, policyLeague, reasonIn, recordOf } from './test-policy-league.ts';
+import { policyAnnotation } from '../names.ts';
+import type { MemoryLeague } from '../league/test-memory-league.ts';
+import {
+  adminPolicies,
+  adminPolicy,
+  contentIn,
+  contents,
+  deleteCrd,
+  hourMs,
+  installCrd,
+  networkPolicies,
+  policy,
+  policyLeague,
+  reasonIn,
+  recordOf,
+  strictPolicies,
+} from './test-policy-league.ts';
 
 const started = async () => {
   const league = await policyLeague();
-  await league.lead();
+  const stop = await league.lead();
   const [a, b, c] = ['a', 'b', 'c'].map((id) => league.cluster(id));
   assert.ok(a !== undefined && b !== undefined && c !== undefined);
-  return { league, a, b, c };
+  return { league, stop, a, b, c };
 };
+
+const reasons = (league: MemoryLeague): readonly (string | undefined)[] =>
+  league.clusters.map((cluster) => reasonIn(cluster));
+
+const everywhere = (content: string | undefined) => [content, content, content];
 
 suite('a policy with the annotation', () => {
   test('is created, changed and deleted in all members, from any of them', async () => {
     const { league, a, b, c } = await started();
     await a.apply('networkpolicies', policy('v1'));
     await league.settle();
-    assert.deepEqual(contents(league), ['v1', 'v1', 'v1']);
-    assert.deepEqual(
-      ['a', 'b', 'c'].map((id) => reasonIn(league.cluster(id))),
-      ['Replicated', 'Replicated', 'Replicated'],
-    );
+    assert.deepEqual(contents(league), everywhere('v1'));
+    assert.deepEqual(reasons(league), everywhere('Replicated'));
     await b.apply('networkpolicies', policy('v2'));
     await league.settle();
-    assert.deepEqual(contents(league), ['v2', 'v2', 'v2']);
+    assert.deepEqual(contents(league), everywhere('v2'));
     await c.remove('networkpolicies', 'shop/deny');
     await league.settle();
-    assert.deepEqual(contents(league), [undefined, undefined, undefined]);
+    assert.deepEqual(contents(league), everywhere(undefined));
     assert.equal(recordOf(a)?.spec.state, 'Deleted');
     assert.deepEqual(league.refusals, []);
+  });
+
+  test('is left alone once it is in all members', async () => {
+    const { league, a } = await started();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    const writes = league.clusters.map((cluster) => cluster.writes.length);
+    await league.settle(20 * 60_000);
+    assert.deepEqual(
+      league.clusters.map((cluster) => cluster.writes.length),
+      writes,
+    );
+  });
+
+  test('keeps what a user added for a tool, and gets no finalizer', async () => {
+    const { league, a, b } = await started();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    await b.patch('networkpolicies', 'shop/deny', {
+      metadata: { annotations: { 'argocd.argoproj.io/tracking-id': 'x' } },
+    });
+    await a.apply('networkpolicies', policy('v2'));
+    await league.settle();
+    const metadata = b.find('networkpolicies', 'shop/deny')?.metadata;
+    assert.equal(metadata?.annotations?.['argocd.argoproj.io/tracking-id'], 'x');
+    assert.equal((metadata as { finalizers?: unknown } | undefined)?.finalizers, undefined);
+    assert.deepEqual(contents(league), everywhere('v2'));
+  });
+
+  test('comes to a namespace that is created later', async () => {
+    const { league, a, c } = await started();
+    await c.remove('namespaces', 'shop');
+    await league.settle();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    assert.deepEqual(contents(league), ['v1', 'v1', undefined]);
+    await c.namespace('shop');
+    await league.settle();
+    assert.deepEqual(contents(league), everywhere('v1'));
+  });
+
+  test('is no version once the annotation is removed, and stays where a user made it', async () => {
+    const { league, a } = await started();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    await a.patch('networkpolicies', 'shop/deny', {
+      metadata: { annotations: { [policyAnnotation]: null } },
+    });
+    await league.settle();
+    assert.deepEqual(contents(league), ['v1', undefined, undefined]);
+    assert.equal(reasonIn(a), 'FederationEnded');
+  });
+
+  test("does not replace a user's own policy, and says so", async () => {
+    const { league, a, c } = await started();
+    await c.apply('networkpolicies', policy('own', 'deny', ''));
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    assert.deepEqual(contents(league), ['v1', 'v1', 'own']);
+    assert.equal(reasonIn(c), 'UserPolicyInTheWay');
+    await c.remove('networkpolicies', 'shop/deny');
+    await league.settle();
+    assert.deepEqual(contents(league), everywhere('v1'));
+  });
+
+  test('that an API server refuses stays as it was there, and the record says why', async () => {
+    const league = await policyLeague();
+    const [a, c] = [league.cluster('a'), league.cluster('c')];
+    c.kube.stopServing(adminPolicies.plural);
+    c.kube.serve(strictPolicies);
+    await league.lead();
+    await a.apply(adminPolicies.plural, adminPolicy(1));
+    await league.settle();
+    const priorities = () =>
+      league.clusters.map(
+        (cluster) =>
+          cluster.find<{ spec: { priority: unknown } }>(adminPolicies.plural, 'tenants')?.spec
+            .priority,
+      );
+    assert.deepEqual(priorities(), [1, 1, 1]);
+    await a.apply(adminPolicies.plural, adminPolicy('high'));
+    await league.settle(40_000);
+    assert.deepEqual(priorities(), ['high', 'high', 1]);
+    const told = c
+      .all<{ status?: { conditions?: { reason: string; message: string }[] } }>('policyrecords')
+      .flatMap(({ status }) => status?.conditions ?? []);
+    const [refused] = told.filter(({ reason }) => reason === 'RejectedByServer');
+    assert.match(refused?.message ?? '', /must be a number/);
+    await a.apply(adminPolicies.plural, adminPolicy(2));
+    await league.settle();
+    assert.deepEqual(priorities(), [2, 2, 2]);
+  });
+});
+
+suite('a deletion', () => {
+  test('of a namespace does not spread', async () => {
+    const { league, a, c } = await started();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    await c.remove('namespaces', 'shop');
+    await league.settle();
+    await league.settle();
+    assert.deepEqual(contents(league), ['v1', 'v1', undefined]);
+    await c.namespace('shop');
+    await league.settle();
+    assert.deepEqual(contents(league), everywhere('v1'));
+  });
+
+  test('of a CRD does not spread', async () => {
+    const { league, a, b } = await started();
+    await a.apply(adminPolicies.plural, adminPolicy(1));
+    await league.settle();
+    await deleteCrd(b);
+    await league.settle(40_000);
+    assert.ok(a.find(adminPolicies.plural, 'tenants') !== undefined);
+    b.kube.serve(adminPolicies);
+    await installCrd(b);
+    await league.settle(60_000);
+    assert.ok(b.find(adminPolicies.plural, 'tenants') !== undefined);
+  });
+
+  test('while no supervisor runs is found by comparing', async () => {
+    const { league, stop, a } = await started();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    await stop();
+    await a.remove('networkpolicies', 'shop/deny');
+    await league.lead('bruges.example');
+    await league.settle();
+    assert.deepEqual(contents(league), everywhere(undefined));
+  });
+
+  test('is not undone by a restore of etcd, and a restore deletes nothing elsewhere', async () => {
+    const { league, a, c } = await started();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    const backup = c.kube.backup();
+    await league.settle(5000);
+    await b1(league);
+    await a.remove('networkpolicies', 'shop/deny');
+    await league.settle();
+    c.kube.restore(backup);
+    await league.settle(90_000);
+    assert.deepEqual(contents(league), everywhere(undefined));
+    assert.deepEqual(contents(league, 'new'), everywhere('n'));
+  });
+
+  test('is forgotten after the retention, once all members know of it', async () => {
+    const league = await policyLeague({ retentionMs: hourMs });
+    await league.lead();
+    const a = league.cluster('a');
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    await a.remove('networkpolicies', 'shop/deny');
+    await league.settle(hourMs / 2);
+    assert.equal(recordOf(a)?.spec.state, 'Deleted');
+    await league.settle(hourMs);
+    for (const cluster of league.clusters) assert.equal(recordOf(cluster), undefined);
+  });
+});
+
+const b1 = (league: MemoryLeague): Promise<void> =>
+  league.cluster('b').apply('networkpolicies', policy('n', 'new'));
+
+suite('a supervisor', () => {
+  test('marks each member as in sync every hour', async () => {
+    const { league, a } = await started();
+    const mark = () =>
+      a.find<{ spec: { syncedMs: number } }>('policyrecords', 'synced')?.spec.syncedMs ?? 0;
+    await league.settle();
+    const first = mark();
+    assert.ok(first > 0);
+    await league.settle(3 * hourMs);
+    assert.ok(mark() - first >= 2 * hourMs);
+  });
+
+  test('completes what one that died left, without a new version', async () => {
+    const { league, stop, a, b } = await started();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    await stop();
+    // It wrote the policy, and did not come to write the record.
+    const record = recordOf(b);
+    assert.ok(record !== undefined);
+    b.kube.put('policyrecords', '', record.metadata.name, undefined);
+    await league.lead('bruges.example');
+    await league.settle();
+    assert.deepEqual(recordOf(b)?.spec.stamp, recordOf(a)?.spec.stamp);
+    assert.deepEqual(contents(league), everywhere('v1'));
+  });
+
+  test('writes a record again that a user deleted', async () => {
+    const { league, a, b } = await started();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    const record = recordOf(b);
+    assert.ok(record !== undefined);
+    await b.remove('policyrecords', record.metadata.name);
+    await league.settle();
+    assert.deepEqual(recordOf(b)?.spec.stamp, recordOf(a)?.spec.stamp);
+  });
+
+  test('ignores records with the name or the stamp of a forger', async () => {
+    const { league, a, b } = await started();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    const record = recordOf(b);
+    assert.ok(record?.spec.stamp !== undefined);
+    const { name } = record.metadata;
+    // Past admission, as in a cluster without it.
+    const forge = (spec: object, as = name): void =>
+      b.kube.put('policyrecords', '', as, { ...record, spec: { ...record.spec, ...spec } });
+    const { stamp } = record.spec;
+    forge({ state: 'Deleted', stamp: { ...stamp, timeMs: stamp.timeMs + 1e6 } }, 'policy-other');
+    forge({ state: 'Deleted', stamp: { ...stamp, timeMs: stamp.timeMs + 48 * hourMs } });
+    await league.settle(60_000);
+    assert.deepEqual(contents(league), everywhere('v1'));
+  });
+
+  test('leaves members that do not serve a kind alone, and they are ready', async () => {
+    const league = await policyLeague();
+    for (const { kube } of league.clusters.slice(1)) kube.stopServing(networkPolicies.plural);
+    await league.lead();
+    const a = league.cluster('a');
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle(40_000);
+    assert.equal(contentIn(a), 'v1');
+    assert.deepEqual(
+      league.members.list().map(({ state }) => state.state),
+      ['Ready', 'Ready', 'Ready'],
+    );
   });
 });

@@ -89,6 +89,8 @@ export interface TargetView extends PolicyView {
   readonly place: Place;
   /** Whether object and place were read from the API server for this decision, and not from the cache. */
   readonly isFresh: boolean;
+  /** Whether the leader wrote the object right before this decision. */
+  readonly isWritten: boolean;
   readonly sighting: Sighting | undefined;
   /** Why the API server refused a version, for as long as it is not sent again. */
   readonly refusal: { readonly stamp: Stamp; readonly message: string } | undefined;

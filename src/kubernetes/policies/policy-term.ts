@@ -122,7 +122,7 @@ export class PolicyTerm {
   }
 
   /** The target as the caches and the own writes show it, or as it was read. */
-  target(ref: PolicyRef, kind: PolicyKind, fresh?: FreshState): TargetView {
+  target(ref: PolicyRef, kind: PolicyKind, fresh?: FreshState, isWritten = false): TargetView {
     const key = policyKey(ref);
     const { clusterID } = this.options.member;
     const { nowMs, monotonicMs } = this.now;
@@ -142,6 +142,7 @@ export class PolicyTerm {
       record: heldRecordIn(this.record(ref), ref, nowMs),
       place: fresh?.place ?? this.placeOf(ref, kind),
       isFresh: fresh !== undefined,
+      isWritten,
       sighting: this.sightings.get(key),
       refusal: isRefused ? refusal : undefined,
     };

@@ -47,7 +47,7 @@ export function ownVersion(target: TargetView, nowMs: number): OwnVersion {
     case 'Absent':
       return edited(target, object, nowMs);
     case 'Deleted':
-      return isLeft(object, record)
+      return isLeft(object, record) || isRestored(object, record)
         ? { type: 'left' }
         : edited(target, object, nowMs, record.stamp);
     default:
@@ -170,6 +170,11 @@ function isLeft(object: HeldObject, record: HeldRecord): boolean {
     compareStamps(written.stamp, record.stamp) < 0 &&
     object.uid !== record.objectUID
   );
+}
+
+/** A deleted object does not come back, unless etcd is restored. The record can be from after the restore. */
+function isRestored({ uid, userMs = 0 }: HeldObject, { objectUID, stamp }: HeldRecord): boolean {
+  return uid === objectUID && userMs <= (stamp?.timeMs ?? 0);
 }
 
 /**

@@ -32,15 +32,18 @@ export async function syncPolicy(
   if (kind === undefined || !isRead(member, ref) || !member.namespaces.isSynced) return undefined;
   await term.definitions.recent(kind);
   let fresh: FreshState | undefined;
+  let isWritten = false;
   for (let count = 1; count <= mostSteps; count++) {
     context.signal.throwIfAborted();
-    const step = nextStep(term, ref, kind, fresh);
+    const step = nextStep(term, ref, kind, fresh, isWritten);
     if (step.do === 'rest') return rest(term, ref, step, context);
     if (step.do === 'read') fresh = await readFresh(term, ref, kind);
     else {
       await applied(term, ref, kind, step, fresh, context);
       // What was read holds until this leader writes the policy.
-      if (step.do !== 'record' && step.do !== 'forget') fresh = undefined;
+      if (step.do === 'record' || step.do === 'forget') continue;
+      fresh = undefined;
+      isWritten = step.do !== 'remove';
     }
   }
   return { requeueAfterMs: 0 };
@@ -52,10 +55,11 @@ export function nextStep(
   ref: PolicyRef,
   kind: PolicyKind,
   fresh?: FreshState,
+  isWritten = false,
 ): Step {
   const { retentionMs } = term.options.settings;
   return compilePolicy({
-    target: term.target(ref, kind, fresh),
+    target: term.target(ref, kind, fresh, isWritten),
     others: term.others(ref),
     nowMs: term.now.nowMs,
     retentionMs,
@@ -100,18 +104,21 @@ async function readFresh(term: PolicyTerm, ref: PolicyRef, kind: PolicyKind): Pr
   const { namespace, name } = ref;
   const found = await orMissing(() => client.get(pathOfPolicy(kind, namespace, name)));
   const path = collectionOf(kind, namespace);
-  const response = await client.request({ method: 'GET', path, query: { limit: '1' } });
+  const [response, definition, within] = await Promise.all([
+    client.request({ method: 'GET', path, query: { limit: '1' } }),
+    term.definitions.read(kind),
+    namespaceOf(term, kind, namespace),
+  ]);
   if (response.status !== 200 && response.status !== 404) {
     throw new KubeStatusError(term.options.member.clusterID, `list ${path}`, response);
   }
-  const definition = await term.definitions.read(kind);
   const isServed = response.status === 200 && definition.state === 'served';
   return {
     object: found === undefined ? undefined : readPolicy(found),
     place: {
       isServed,
       crdUID: definition.state === 'served' ? definition.uid : undefined,
-      ...(await namespaceOf(term, kind, namespace)),
+      ...within,
     },
   };
 }

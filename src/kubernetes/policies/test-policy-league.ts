@@ -17,7 +17,7 @@ import { recordNameOf } from './policy-ref.ts';
 import { replicatedCondition } from './tell-outcome.ts';
 
 export const hourMs = 3_600_000;
-export const retentionMs = 168 * hourMs;
+const retentionMs = 168 * hourMs;
 
 export const networkPolicies: Resource = {
   group: 'networking.k8s.io',
@@ -40,8 +40,13 @@ export const adminPolicies: Resource = {
   hasStatus: true,
   hasManagers: true,
   isCustom: true,
+};
+
+/** As of a server with another schema. */
+export const strictPolicies: Resource = {
+  ...adminPolicies,
   prepare: (object) => {
-    if (fieldsOf(object['spec'])['priority'] !== 'bad') return object;
+    if (fieldsOf(object['spec'])['priority'] !== 'high') return object;
     throw invalid('AdminNetworkPolicy', ['spec.priority: must be a number']);
   },
 };
@@ -55,19 +60,19 @@ const definitions: Resource = {
   hasStatus: false,
 };
 
-const settings: PolicySettings = {
-  kinds: parsePolicyKinds(
-    'networking.k8s.io/v1/networkpolicies/NetworkPolicy,policy.networking.k8s.io/v1alpha1/adminnetworkpolicies/AdminNetworkPolicy:cluster',
-  ),
-  retentionMs,
-};
+const kinds = parsePolicyKinds(
+  'networking.k8s.io/v1/networkpolicies/NetworkPolicy,policy.networking.k8s.io/v1alpha1/adminnetworkpolicies/AdminNetworkPolicy:cluster',
+);
 
 /** Three clusters, joined and led. */
-export async function policyLeague(over: Partial<MemoryLeagueOptions> = {}): Promise<MemoryLeague> {
+export async function policyLeague(
+  over: Partial<MemoryLeagueOptions> & Partial<Pick<PolicySettings, 'retentionMs'>> = {},
+): Promise<MemoryLeague> {
+  const settings = { kinds, retentionMs, ...over };
   const league = new MemoryLeague({
     ids: ['a', 'b', 'c'],
     resources: [networkPolicies, adminPolicies, definitions],
-    policyKinds: settings.kinds,
+    policyKinds: kinds,
     parts: ({ member, members, clock }) => [policiesPart({ member, members, clock, settings })],
     ...over,
   });

@@ -71,6 +71,7 @@ export const target = (over: Partial<TargetView> = {}): TargetView => ({
   ...view('a'),
   place: { isServed: true, crdUID: 'crd', namespace: 'open', namespaceUID: 'ns' },
   isFresh: false,
+  isWritten: false,
   sighting: undefined,
   refusal: undefined,
   ...over,

@@ -216,6 +216,7 @@ export class WorldMember {
         namespaceUID: namespaceUID ?? '',
       },
       isFresh,
+      isWritten: false,
       // It comes from the cache too.
       sighting: isBehind && this.old !== 'none' ? undefined : this.sighting,
       refusal: undefined,
