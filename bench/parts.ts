@@ -13,7 +13,14 @@ export const authParts = ['reviews'] as const;
  * Compared with client-go, with the writes of the API servers themselves, (`vm-names`) with ExternalDNS by itself,
  * and (`idle`) with a site without the plane.
  */
-export const kubernetesParts = ['reflector', 'league', 'members', 'vm-names', 'idle'] as const;
+export const kubernetesParts = [
+  'reflector',
+  'league',
+  'members',
+  'policies',
+  'vm-names',
+  'idle',
+] as const;
 
 /** The Go programs that the benchmarks run. */
 export const benchTools = [
