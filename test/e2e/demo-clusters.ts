@@ -9,6 +9,7 @@ import { type KubeCluster, startKubeCluster } from '../interop/kube-cluster.ts';
 import { moduleCrds, whyNoCrds } from '../interop/module-crds.ts';
 import { ServiceCaller } from '../interop/service-callers.ts';
 import { ensureTool, type ToolName } from '../tools/build.ts';
+import { tellPolicies } from './demo-policies.ts';
 import { type Daemon, execute, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
 import { tellNames } from './demo-cluster-names.ts';
 import { expect, refused, seconds, succeeds, tell, whyUntrue } from './narration.ts';
@@ -301,6 +302,7 @@ async function tour(clusters: Clusters, lubeck: DemoSite, bruges: DemoSite): Pro
         ? (cluster, name, port) => call(cluster, name, 'hansa-system', port)
         : undefined,
   });
+  await tellPolicies({ ...clusters, site: (...args) => lubeck.run(...args), kubectl });
   await tell('the site that leads west is killed (-9)', async () => {
     const leader = await leaderOf(west, [lubeck, bruges]);
     const other = leader === lubeck ? bruges : lubeck;
