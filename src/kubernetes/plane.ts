@@ -23,6 +23,7 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
     'virtual-machines',
     'dns-names',
     'multi-cluster-services',
+    'policies',
     'service-mesh',
     'moving-from-antrea',
     'leaving',
