@@ -8,6 +8,7 @@ import {
   contentIn,
   contents,
   deleteCrd,
+  endCrd,
   hourMs,
   installCrd,
   networkPolicies,
@@ -15,6 +16,7 @@ import {
   policyLeague,
   reasonIn,
   recordOf,
+  renewCrd,
   strictPolicies,
 } from './test-policy-league.ts';
 
@@ -163,6 +165,19 @@ suite('a deletion', () => {
     assert.ok(a.find(adminPolicies.plural, 'tenants') !== undefined);
     b.kube.serve(adminPolicies);
     await installCrd(b);
+    await league.settle(60_000);
+    assert.ok(b.find(adminPolicies.plural, 'tenants') !== undefined);
+  });
+
+  test('of a CRD that is back before a watch ends is noticed', async () => {
+    const { league, a, b } = await started();
+    await a.apply(adminPolicies.plural, adminPolicy(1));
+    await league.settle();
+    endCrd(b);
+    await league.settle();
+    assert.ok(a.find(adminPolicies.plural, 'tenants') !== undefined);
+    assert.equal(b.find(adminPolicies.plural, 'tenants'), undefined);
+    await renewCrd(b);
     await league.settle(60_000);
     assert.ok(b.find(adminPolicies.plural, 'tenants') !== undefined);
   });

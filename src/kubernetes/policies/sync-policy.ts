@@ -11,7 +11,7 @@ import { applyStep } from './apply-policy.ts';
 import { compilePolicy, type Step } from './compile-policy.ts';
 import { policyKey } from './policy-keys.ts';
 import { collectionOf, pathOfPolicy, type PolicyKind } from './policy-kinds.ts';
-import { isRead } from './policy-member.ts';
+import { isRead, servesKind } from './policy-member.ts';
 import type { PolicyRef } from './policy-ref.ts';
 import type { Place } from './policy-state.ts';
 import { type FreshState, type PolicyTerm, refusedForMs } from './policy-term.ts';
@@ -89,10 +89,24 @@ async function rest(
 ): Promise<ReconcileResult | undefined> {
   const waitMs = outcome && (await tellOutcome(term, ref, outcome, context));
   if (waitMs !== undefined) return { requeueAfterMs: waitMs };
+  if (isHalfServed(term, ref)) return { requeueAfterMs: definitionMs };
   const refusal = term.refusals.get(policyKey(ref));
   if (refusal === undefined) return undefined;
   const leftMs = refusal.atMs + refusedForMs - term.now.monotonicMs;
   return { requeueAfterMs: Math.max(1000, leftMs) };
+}
+
+/** `Definitions` reads a CRD again after this time. */
+const definitionMs = 30_000;
+
+/** A CRD can be deleted and created again without a gap in the watch, so that no change tells that it is back. */
+function isHalfServed(term: PolicyTerm, ref: PolicyRef): boolean {
+  const kind = term.kindOf(ref);
+  return (
+    kind !== undefined &&
+    servesKind(term.options.member, ref) === true &&
+    !term.placeOf(ref, kind).isServed
+  );
 }
 
 /**

@@ -91,6 +91,21 @@ export async function installCrd(cluster: MemoryCluster): Promise<void> {
   });
 }
 
+/** It waits for its finalizer, which has deleted the policies already. Watches go on. */
+export function endCrd(cluster: MemoryCluster): void {
+  const deletionTimestamp = '2026-01-01T00:00:00Z';
+  cluster.kube.put(definitions.plural, '', crdName, { metadata: { deletionTimestamp } });
+  for (const { metadata } of cluster.all(adminPolicies.plural)) {
+    cluster.kube.put(adminPolicies.plural, '', metadata.name, undefined);
+  }
+}
+
+/** As another one of the same name. */
+export async function renewCrd(cluster: MemoryCluster): Promise<void> {
+  cluster.kube.put(definitions.plural, '', crdName, undefined);
+  await installCrd(cluster);
+}
+
 /** As a user does. */
 export async function deleteCrd(cluster: MemoryCluster): Promise<void> {
   await cluster.remove(definitions.plural, crdName);
