@@ -153,20 +153,12 @@ class ClusterParts {
     // A name in the certificate that kube-apiserver makes for itself.
     const server = { url: `https://${gateway}:${port}`, ca, token, serverName: 'kubernetes' };
     await writeFile(kubeconfig, kubeconfigFor(server), { mode: 0o600 });
-    await this.#run(
-      'kube-proxy',
-      [
-        `--kubeconfig=${kubeconfig}`,
-        '--proxy-mode=nftables',
-        `--hostname-override=${this.nodeName(0)}`,
-        // The host may not change what all namespaces share.
-        '--conntrack-max-per-core=0',
-        '--conntrack-min=0',
-        '--conntrack-tcp-timeout-established=0s',
-        '--conntrack-tcp-timeout-close-wait=0s',
-      ],
-      within,
+    const configuration = join(folder, 'proxy.json');
+    await writeFile(
+      configuration,
+      JSON.stringify(proxyConfiguration(kubeconfig, this.nodeName(0))),
     );
+    await this.#run('kube-proxy', [`--config=${configuration}`], within);
   }
 
   async startNodes(count: number): Promise<void> {
@@ -235,6 +227,26 @@ class ClusterParts {
     const options = { env: smallMemory, within };
     this.#programs.push(await startProgram(this.#kube.folder, name, flags, options));
   }
+}
+
+function proxyConfiguration(kubeconfig: string, node: string): object {
+  return {
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    clientConnection: { kubeconfig },
+    hostnameOverride: node,
+    mode: 'nftables',
+    // Its default is one second. A new Service and its endpoints arrive one after the other, so clients wait for
+    // the second write of the rules.
+    nftables: { minSyncPeriod: '100ms' },
+    // The host may not change what all namespaces share.
+    conntrack: {
+      maxPerCore: 0,
+      min: 0,
+      tcpEstablishedTimeout: '0s',
+      tcpCloseWaitTimeout: '0s',
+    },
+  };
 }
 
 interface NodeObject {
