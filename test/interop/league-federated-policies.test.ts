@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, before, suite, test } from 'node:test';
-import { policyAnnotation } from '../../src/kubernetes/names.ts';
+import { copyAnnotation, originKey, policyAnnotation } from '../../src/kubernetes/names.ts';
 import { recordNameOf } from '../../src/kubernetes/policies/policy-ref.ts';
 import { until } from '../e2e/until.ts';
 import { antreaCrds } from './antrea-crds.ts';
@@ -36,6 +36,35 @@ interface RecordObject {
     readonly conditions?: readonly { readonly reason: string; readonly message: string }[];
   };
 }
+
+interface EntityObject {
+  readonly metadata: PolicyObject['metadata'] & { readonly name: string };
+  readonly spec: { readonly endpoints?: readonly { readonly ip: string }[] };
+}
+
+const entitiesPath = `/apis/crd.antrea.io/v1alpha2/namespaces/${shop}/externalentities`;
+const slicesPath = `/apis/discovery.k8s.io/v1/namespaces/${shop}/endpointslices`;
+/** A member of the federated Service vault. */
+const till = {
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { name: 'till', annotations: { 'svc.federated.hansa.dev': 'vault' } },
+  spec: { ports: [{ name: 'http', port: 80 }] },
+};
+const pods = (address: string) => ({
+  apiVersion: 'discovery.k8s.io/v1',
+  kind: 'EndpointSlice',
+  metadata: { name: 'till-1', labels: { 'kubernetes.io/service-name': 'till' } },
+  addressType: 'IPv4',
+  endpoints: [{ addresses: [address], conditions: { ready: true } }],
+  ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],
+});
+const entity = (name: string, annotations: object = {}) => ({
+  apiVersion: 'crd.antrea.io/v1alpha2',
+  kind: 'ExternalEntity',
+  metadata: { name, annotations },
+  spec: { endpoints: [{ ip: '192.0.2.1' }] },
+});
 
 const policiesPath = (namespace = shop): string =>
   `/apis/networking.k8s.io/v1/namespaces/${namespace}/networkpolicies`;
@@ -147,6 +176,26 @@ suite('federated policies of three clusters', { skip }, () => {
       () => `the record of ${name} in ${cluster.name} says ${expected}, and not ${seen}`,
     );
   };
+  /** Of the federated Service vault, as `CLUSTER ADDRESS`. */
+  const untilEntities = async (cluster: KubeCluster, expected: string): Promise<void> => {
+    let seen = '';
+    await until(
+      async () => {
+        const labelSelector = encodeURIComponent(`${copyAnnotation}=vault`);
+        const { items } = await cluster.get<{ readonly items: readonly EntityObject[] }>(
+          `${entitiesPath}?labelSelector=${labelSelector}`,
+        );
+        seen = items
+          .flatMap(({ metadata, spec }) =>
+            (spec.endpoints ?? []).map(({ ip }) => `${metadata.labels?.[originKey]} ${ip}`),
+          )
+          .toSorted()
+          .join(', ');
+        return seen === expected;
+      },
+      () => `the ExternalEntities in ${cluster.name} have ${expected}, and not ${seen}`,
+    );
+  };
   const edit = (cluster: KubeCluster, path: string, version: string): Promise<unknown> =>
     cluster.send('PATCH', path, { metadata: { labels: { version } } });
   const at = (name: string, namespace = shop): string => `${policiesPath(namespace)}/${name}`;
@@ -174,6 +223,26 @@ suite('federated policies of three clusters', { skip }, () => {
     await untilVersions(`${clusterPolicies}/antrea`, '5 5 5');
     await south.create(adminPolicies, adminPolicy('admin', 30));
     await untilVersions(`${adminPolicies}/admin`, '30 30 30');
+  });
+
+  test('can select endpoints of a federated Service in other clusters by their ExternalEntities', async () => {
+    for (const [cluster, address] of [
+      [north, '10.1.0.7'],
+      [south, '10.2.0.7'],
+    ] as const) {
+      await cluster.create(`/api/v1/namespaces/${shop}/services`, till);
+      await cluster.create(slicesPath, pods(address));
+    }
+    // North has a ready member, so that its copy leads to no other cluster.
+    for (const cluster of [north, south, west]) {
+      await untilEntities(cluster, 'north 10.1.0.7, south 10.2.0.7');
+    }
+    await south.send('PATCH', `${slicesPath}/till-1`, {
+      endpoints: [{ addresses: ['10.2.0.8'], conditions: { ready: true } }],
+    });
+    await untilEntities(north, 'north 10.1.0.7, south 10.2.0.8');
+    await south.send('DELETE', `/api/v1/namespaces/${shop}/services/till`);
+    await untilEntities(north, 'north 10.1.0.7');
   });
 
   test('have names of up to 253 characters', async () => {
@@ -357,6 +426,29 @@ suite('federated policies of three clusters', { skip }, () => {
         await answerTo('POST', policiesPath(), marked),
         /only Hansa sites add or change/,
       );
+    });
+
+    test('lets sites write only their own ExternalEntities, in the term of the Lease', async () => {
+      const post = (object: object, user?: string): Promise<string> =>
+        answerTo('POST', entitiesPath, object, user);
+      const epoch = (value: string) => ({ 'clusters.hansa.dev/epoch': value });
+      assert.match(await post(entity('forged', epoch('7'))), /only Hansa sites add, change/);
+      assert.match(await post(entity('bare'), site), /needs the epoch of its term/);
+      const marks = entity('late', { ...epoch('1'), [originKey]: 'south' });
+      const labels = { 'endpointslice.kubernetes.io/managed-by': 'clusters.hansa.dev' };
+      const late = { ...marks, metadata: { ...marks.metadata, labels } };
+      assert.match(await post(late, site), /another leader has taken over: the Lease has epoch/);
+      assert.match(
+        await post(entity('plain', epoch('999999999999999')), site),
+        /a copy needs the label/,
+      );
+      await north.create(entitiesPath, entity('private'));
+      const live = await north.get<EntityObject>(`${entitiesPath}/private`);
+      const { annotations } = entity('', epoch('999999999999999')).metadata;
+      const stolen = { ...live, metadata: { ...live.metadata, annotations } };
+      const own = `${entitiesPath}/private`;
+      assert.match(await answerTo('PUT', own, stolen, site), /only copies that a Hansa site/);
+      assert.match(await answerTo('DELETE', own, {}, site), /only copies that a Hansa site/);
     });
 
     test('lets sites write only federated policies, in the term of the Lease', async () => {

@@ -29,6 +29,7 @@ const everywhere = [
   `endpointslices.discovery.k8s.io []: ${writes}`,
   // Needed to write slices of Services whose endpoints the API server restricts.
   'endpointslices.discovery.k8s.io/restricted []: create',
+  `externalentities.crd.antrea.io []: ${writes}`,
   `federations.clusters.hansa.dev []: ${reads}`,
   `namespaces []: ${reads}`,
   `nativeservices.clusters.hansa.dev []: ${reads}`,

@@ -5,6 +5,7 @@ import type { Clock } from '../../core/clock/clock.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { type Copies, otherConditions, servicePath, slicePath } from '../copies/find-copies.ts';
+import { pathOfEntity } from '../entities/compile-external-entities.ts';
 import { otherExportConditions } from '../mcs/find-imports.ts';
 import { exportPath, importPath } from '../mcs/mcs-objects.ts';
 import {
@@ -33,6 +34,9 @@ export async function removeCopies(kube: KubeClient, copies: Copies): Promise<nu
   };
   for (const { metadata } of copies.slices) {
     await attempt(() => kube.delete(slicePath(metadata), preconditionsOf(metadata)));
+  }
+  for (const { metadata } of copies.entities) {
+    await attempt(() => kube.delete(pathOfEntity(metadata), preconditionsOf(metadata)));
   }
   for (const { metadata } of [...copies.services, ...copies.vmServices, ...copies.importServices]) {
     await attempt(() => kube.delete(servicePath(metadata), preconditionsOf(metadata)));

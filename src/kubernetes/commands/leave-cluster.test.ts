@@ -132,6 +132,21 @@ suite('hansa cluster leave', () => {
     assert.deepEqual(app2.objects.get(`${services}/web`)?.spec, spec);
   });
 
+  test('deletes ExternalEntities of sites, and none of a user', async () => {
+    const entities = '/apis/crd.antrea.io/v1alpha2/namespaces/shop/externalentities';
+    const entity = (name: string, annotations: Readonly<Record<string, string>>) => ({
+      metadata: { name, namespace: 'shop', annotations },
+      spec: {},
+    });
+    app2.put(`${entities}/web-1`, entity('web-1', copied));
+    app2.put(`${entities}/web-2`, entity('web-2', copied));
+    app2.put(`${entities}/mine`, entity('mine', {}));
+    const ran = await leave();
+    assert.equal(ran.error, undefined, ran.error?.message);
+    assert.match(ran.notes, /\n {2}2 ExternalEntities\n/);
+    assert.deepEqual(left(), [`${entities}/mine`]);
+  });
+
   test('deletes VM Services, and refuses while there are machines of users', async () => {
     const vms = '/apis/clusters.hansa.dev/v1alpha1/namespaces/shop/virtualmachines';
     const labels = { 'endpointslice.kubernetes.io/managed-by': 'vms.clusters.hansa.dev' };

@@ -180,6 +180,7 @@ function planLines(leave: Leave): readonly string[] {
   const { id, known, home, found, copies } = leave;
   const { services, vmServices, importServices, imports, exports, slices, members, takenOver } =
     copies;
+  const { entities } = copies;
   const isLast = found.otherSites.length === 0;
   const count = (number: number, what: string): string =>
     `  ${number} ${what}${number === 1 ? '' : 's'}`;
@@ -201,6 +202,7 @@ function planLines(leave: Leave): readonly string[] {
             'Services of ServiceImports',
           ),
           count(slices.length, 'EndpointSlice'),
+          count(entities.length, 'ExternalEntity').replace(/Entitys$/, 'Entities'),
           count(leave.replicas.replicas.length, 'federated policy of other cluster'),
           count(members.length + exports.length, 'condition'),
         ].filter((line) => !line.startsWith('  0 '))

@@ -3,6 +3,8 @@
 
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
+import type { ExternalEntity } from '../entities/compile-external-entities.ts';
+import { findEntities } from '../entities/find-entities.ts';
 import { findMcsObjects, type McsObjects } from '../mcs/find-imports.ts';
 import { isDisposableImportService, isImportService } from '../mcs/import-marks.ts';
 import { epochAnnotation, managedByLabel, managers, ownConditions } from '../names.ts';
@@ -18,6 +20,7 @@ export interface Copies extends McsObjects {
   readonly importServices: readonly Service[];
   /** Of all of these. */
   readonly slices: readonly EndpointSlice[];
+  readonly entities: readonly ExternalEntity[];
   /** Services of users with our condition in their status. */
   readonly members: readonly Service[];
   /** Services of users with our marks: copies that they took over, or made from the manifest of a copy. */
@@ -31,6 +34,7 @@ export async function findCopies(kube: Pick<KubeClient, 'list'>): Promise<Copies
   });
   return {
     ...(await findMcsObjects(kube)),
+    entities: await findEntities(kube),
     services: services.filter(isDisposable),
     vmServices: services.filter(isDisposableVmService),
     importServices: services.filter(isDisposableImportService),

@@ -14,6 +14,7 @@ import { copiesPart } from '../copies/copies-part.ts';
 import { dnsPart } from '../dns/dns-part.ts';
 import { LeavingMembers } from '../leaving/leaving-members.ts';
 import { removeOwnCopies } from '../leaving/remove-own-copies.ts';
+import { entitiesPart } from '../entities/entities-part.ts';
 import { removeOwnPolicies } from '../leaving/remove-own-policies.ts';
 import { type MemberConnector, memberConnector } from '../members/connect-member.ts';
 import { mcsPart } from '../mcs/mcs-part.ts';
@@ -174,6 +175,7 @@ export class League {
           copiesPart({ member, members, clock, log, namespace, lookUp }),
           policiesPart({ member, members, clock, settings: settings.policies }),
           vmsPart({ member, clock, namespace }),
+          entitiesPart({ member, members, clock, namespace, lookUp }),
           ...(settings.multiClusterServices
             ? [mcsPart({ member, members, clock, log, namespace, lookUp })]
             : []),

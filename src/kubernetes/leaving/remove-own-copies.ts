@@ -4,6 +4,7 @@ import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { findCopies, otherConditions, servicePath, slicePath } from '../copies/find-copies.ts';
+import { pathOfEntity } from '../entities/compile-external-entities.ts';
 import { otherExportConditions } from '../mcs/find-imports.ts';
 import { exportPath, importPath } from '../mcs/mcs-objects.ts';
 import type { Term } from '../../core/reconcile/controller.ts';
@@ -33,12 +34,16 @@ export async function removeOwnCopies({ client, ...term }: FarewellTerm): Promis
   for (let round = 1; round <= maxRounds; round++) {
     signal.throwIfAborted();
     const found = await findCopies(client);
-    const { slices, members, imports, exports } = found;
+    const { slices, entities, members, imports, exports } = found;
     const services = [...found.services, ...found.vmServices, ...found.importServices];
-    const all = [services, slices, members, imports, exports];
+    const all = [services, slices, entities, members, imports, exports];
     if (all.every(({ length }) => length === 0)) return;
     for (const slice of slices) {
       await attempt(() => writer.remove(slicePath(slice.metadata), slice));
+    }
+    // Before the copies: garbage collection of Kubernetes deletes them too, and a race is no failure.
+    for (const entity of entities) {
+      await attempt(() => writer.remove(pathOfEntity(entity.metadata), entity));
     }
     for (const service of services) {
       await attempt(() => writer.remove(servicePath(service.metadata), service));

@@ -2,6 +2,7 @@
 // only its copies, and only sites write epochs. Pure.
 
 import type { Manifest } from '../../core/kube/manifests/manifest.ts';
+import { externalEntityKind } from '../entities/compile-external-entities.ts';
 import { mcsGroup } from '../mcs/mcs-objects.ts';
 import {
   copyAnnotation,
@@ -86,6 +87,12 @@ const slices = { group: 'discovery.k8s.io', version: 'v1', resources: ['endpoint
 const services = { group: '', version: 'v1' } as const;
 /** In all versions that a cluster serves. A cluster need not serve them. */
 const imports = { group: mcsGroup, version: '*', resources: ['serviceimports'] } as const;
+/** Of Antrea. */
+const entities = {
+  group: externalEntityKind.group,
+  version: '*',
+  resources: [externalEntityKind.plural],
+} as const;
 const leader: Omit<PolicyRule, 'operations'> = {
   group: 'coordination.k8s.io',
   version: 'v1',
@@ -109,6 +116,7 @@ const copies = (site: string): Policy => ({
     { ...services, resources: ['services'], operations: ['CREATE', 'UPDATE', 'DELETE'] },
     { ...slices, operations: ['CREATE', 'UPDATE', 'DELETE'] },
     { ...imports, operations: ['CREATE', 'UPDATE', 'DELETE'] },
+    { ...entities, operations: ['CREATE', 'UPDATE', 'DELETE'] },
   ],
   conditions: { site },
   variables: {
@@ -137,7 +145,7 @@ const copies = (site: string): Policy => ({
         `(object.metadata.?labels[?${text(managedByLabel)}].orValue('') == ${text(vmManager)} && ${annotationOf('object', vmAnnotation)}.orValue('') != '')`,
         `(object.metadata.?labels[?${text(managedByLabel)}].orValue('') == ${text(importManager)} && ${annotationOf('object', importAnnotation)}.orValue('') != '')`,
       ].join(' || '),
-      message: `a copy needs the label ${managedByLabel}: ${manager}, and the annotation ${copyAnnotation} (a Service) or ${originKey} (an EndpointSlice). What belongs to VirtualMachines needs the label ${managedByLabel}: ${vmManager}, and the annotation ${vmAnnotation}. What belongs to ServiceImports needs the label ${managedByLabel}: ${importManager}, and the annotation ${importAnnotation}`,
+      message: `a copy needs the label ${managedByLabel}: ${manager}, and the annotation ${copyAnnotation} (a Service) or ${originKey} (an EndpointSlice or ExternalEntity). What belongs to VirtualMachines needs the label ${managedByLabel}: ${vmManager}, and the annotation ${vmAnnotation}. What belongs to ServiceImports needs the label ${managedByLabel}: ${importManager}, and the annotation ${importAnnotation}`,
     },
     {
       expression: "request.operation != 'DELETE' || variables.deleting == variables.oldEpoch",
@@ -204,6 +212,7 @@ const terms = (site: string, namespace: string, more: readonly PolicyRule[]): Po
     { ...services, resources: ['services/status'], operations: ['UPDATE'] },
     { ...slices, operations: ['CREATE', 'UPDATE', 'DELETE'] },
     { ...imports, operations: ['CREATE', 'UPDATE', 'DELETE'] },
+    { ...entities, operations: ['CREATE', 'UPDATE', 'DELETE'] },
     {
       ...imports,
       resources: ['serviceexports/status', 'serviceimports/status'],
@@ -267,6 +276,7 @@ const marksOfOthers = (site: string): Policy => {
         resources: ['serviceimports', 'serviceimports/status'],
         operations: ['CREATE', 'UPDATE'],
       },
+      { ...entities, operations: ['CREATE', 'UPDATE'] },
       { ...leader, operations: ['CREATE', 'UPDATE'] },
     ],
     conditions: { 'not-a-site': `!(${site})` },

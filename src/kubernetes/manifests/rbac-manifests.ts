@@ -16,6 +16,7 @@ import {
   userSubject,
 } from '../../core/kube/manifests/rbac.ts';
 import { policyRecordKind } from '../../api/kinds/policy-record.ts';
+import { externalEntityKind } from '../entities/compile-external-entities.ts';
 import { mcsGroup } from '../mcs/mcs-objects.ts';
 import { leaseName } from '../names.ts';
 import { idOfKind, type PolicyKind } from '../policies/policy-kinds.ts';
@@ -103,6 +104,11 @@ const memberRules = [
   { apiGroups: [clustersGroup], resources: ['virtualmachines/status'], verbs: ['update'] },
   { apiGroups: [mcsGroup], resources: ['serviceexports'], verbs: read },
   { apiGroups: [mcsGroup], resources: ['serviceimports'], verbs: [...read, ...write] },
+  {
+    apiGroups: [externalEntityKind.group],
+    resources: [externalEntityKind.plural],
+    verbs: [...read, ...write],
+  },
   {
     apiGroups: [mcsGroup],
     resources: ['serviceexports/status', 'serviceimports/status'],

@@ -74,6 +74,7 @@ export class ConnectedMember implements Member {
   readonly policyRecords: Member['policyRecords'];
   readonly serviceExports: Member['serviceExports'];
   readonly serviceImports: Member['serviceImports'];
+  readonly externalEntities: Member['externalEntities'];
   readonly #options: ConnectedMemberOptions;
   readonly #clock: Clock;
   readonly #identity: ReturnType<typeof identityCollections>;
@@ -129,6 +130,7 @@ export class ConnectedMember implements Member {
     this.virtualMachines = added.virtualMachines;
     this.serviceExports = added.serviceExports;
     this.serviceImports = added.serviceImports;
+    this.externalEntities = added.externalEntities;
     const { policies, policyRecords } = policyCollections(addition, options.policyKinds ?? []);
     this.policies = policies;
     this.policyRecords = policyRecords;

@@ -21,6 +21,8 @@ import { serviceNameLabel } from '../names.ts';
 import type { EndpointSlice, Namespace, Node, ObjectMeta, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
+import type { ExternalEntity } from '../entities/compile-external-entities.ts';
+import { entityCollection } from '../entities/read-entity.ts';
 import { allOfKind, idOfKind, type PolicyKind } from '../policies/policy-kinds.ts';
 import { type CachedRecord, readRecord, recordsPath } from '../policies/policy-records.ts';
 import { type CachedPolicy, readPolicy } from '../policies/read-policy.ts';
@@ -154,6 +156,7 @@ export function addedCollections(options: CollectionOptions, namespace: string) 
       path: importsPath,
       transform: readServiceImport,
     }),
+    externalEntities: new Reflector<ExternalEntity, 'copy'>({ ...common, ...entityCollection }),
     virtualMachines: new Reflector<VirtualMachine & KubeObject, 'service'>({
       ...common,
       path: pathOf(virtualMachineKind.plural),

@@ -5,6 +5,7 @@ import type { NativeService } from '../../api/kinds/native-service.ts';
 import type { VirtualMachine } from '../../api/kinds/virtual-machine.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import type { Reflector } from '../../core/kube/reflector/reflector.ts';
+import type { ExternalEntity } from '../entities/compile-external-entities.ts';
 import type { ServiceExport, ServiceImport } from '../mcs/mcs-objects.ts';
 import type { CachedRecord } from '../policies/policy-records.ts';
 import type { CachedPolicy } from '../policies/read-policy.ts';
@@ -61,6 +62,8 @@ export interface Member {
   /** Of the Multi-Cluster Services API. A cluster may not serve them. */
   readonly serviceExports: Reflector<ServiceExport>;
   readonly serviceImports: Reflector<ServiceImport>;
+  /** Of Antrea. Ours by NAMESPACE/NAME of their copy. A cluster may not serve them. */
+  readonly externalEntities: Reflector<ExternalEntity, 'copy'>;
 }
 
 /** The members that `Federation` of the home cluster lists. */

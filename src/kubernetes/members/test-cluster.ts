@@ -10,6 +10,7 @@ import type {
   KubeStream,
 } from '../../core/kube/kube-client.ts';
 import { unreachable } from '../../core/kube/kube-errors.ts';
+import { allEntities } from '../entities/compile-external-entities.ts';
 import { exportsPath, importsPath } from '../mcs/mcs-objects.ts';
 import { KubeVerbs } from '../../core/kube/kube-verbs.ts';
 
@@ -20,6 +21,7 @@ export const paths = {
   virtualMachines: `/apis/${clustersGroup}/${version}/virtualmachines`,
   serviceExports: exportsPath,
   serviceImports: importsPath,
+  externalEntities: allEntities,
   services: '/api/v1/services',
   slices: '/apis/discovery.k8s.io/v1/endpointslices',
   nodes: '/api/v1/nodes',

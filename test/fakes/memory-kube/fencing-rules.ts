@@ -27,6 +27,14 @@ import type { MemoryKube } from './memory-kube.ts';
 import type { AdmissionRequest } from './object-writer.ts';
 import { type Fields, fieldsOf, type SentObject } from './stored-object.ts';
 
+/** The resources that sites create for federated Services. */
+const copied: ReadonlySet<string> = new Set([
+  'services',
+  'endpointslices',
+  'serviceimports',
+  'externalentities',
+]);
+
 /**
  * Returns why the request is refused, or undefined. `cluster` is asked for the Lease, which is the parameter of a
  * policy. A real API server sees it a little late.
@@ -38,7 +46,7 @@ export function fencingRules(
   return (request) => {
     const { plural } = request.resource;
     const isLease = plural === 'leases' && nameOf(request) === leaseName;
-    const isCopied = ['services', 'endpointslices', 'serviceimports'].includes(plural);
+    const isCopied = copied.has(plural);
     const isExport = plural === 'serviceexports' && request.isStatus;
     const isRecord = plural === 'policyrecords';
     const isPolicy = policyPlurals.has(plural) && !request.isStatus;

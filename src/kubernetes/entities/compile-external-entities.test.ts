@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { copyAnnotation, deletingAnnotation, epochAnnotation, originKey } from '../names.ts';
+import {
+  copyAnnotation,
+  deletingAnnotation,
+  epochAnnotation,
+  managedByLabel,
+  manager,
+  originKey,
+} from '../names.ts';
 import type { EndpointSlice } from '../objects.ts';
 import {
   compileExternalEntities,
+  copyOfEntity,
   type ExternalEntity,
   isOwnEntity,
   isSameEntity,
@@ -33,7 +41,8 @@ suite('the ExternalEntities of a copy', () => {
         metadata: {
           name: 'web-1',
           namespace: 'shop',
-          labels: { [copyAnnotation]: 'web', [originKey]: 'north' },
+          labels: { [copyAnnotation]: 'web', [managedByLabel]: manager, [originKey]: 'north' },
+          annotations: { [originKey]: 'north' },
           ownerReferences: [{ apiVersion: 'v1', kind: 'Service', name: 'web', uid: 'u1' }],
         },
         spec: {
@@ -125,6 +134,15 @@ suite('an ExternalEntity in a cluster', () => {
     assert.equal(isOwnEntity(live({ annotations: { mine: 'yes' } })), false);
     assert.equal(isOwnEntity(wanted), false);
   });
+});
+
+test('the name of an ExternalEntity tells its copy', () => {
+  const hash = '0123456789abcdef0123';
+  assert.equal(copyOfEntity(`web-${hash}`), 'web');
+  assert.equal(copyOfEntity(`web-${hash}-${hash}`), `web-${hash}`);
+  for (const other of ['web', '', `-${hash}`, `web-${hash}0`, `web-${hash.toUpperCase()}`]) {
+    assert.equal(copyOfEntity(other), undefined, other);
+  }
 });
 
 test('each address of the slices is in one ExternalEntity', () => {

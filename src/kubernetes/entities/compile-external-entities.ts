@@ -5,7 +5,14 @@
 import { jsonEquals } from '../../api/schema/json.ts';
 import type { KubeObject } from '../../core/kube/kube-client.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
-import { copyAnnotation, deletingAnnotation, epochAnnotation, originKey } from '../names.ts';
+import {
+  copyAnnotation,
+  deletingAnnotation,
+  epochAnnotation,
+  managedByLabel,
+  manager,
+  originKey,
+} from '../names.ts';
 import type { EndpointSlice, ObjectMeta, Protocol, Service } from '../objects.ts';
 
 /** As in crd.antrea.io/v1alpha2. */
@@ -32,10 +39,17 @@ export const externalEntityKind = {
 const { group, version, plural, kind } = externalEntityKind;
 
 /** The collection in the whole cluster. */
-export const allEntities = `/apis/${group}/${version}/${plural}`;
+export const allEntities = `/apis/${group}/${version}/${plural}` as const;
 
 export const pathOfEntities = (namespace: string): string =>
   kubePath`/apis/${group}/${version}/namespaces/${namespace}/${plural}`;
+
+export const pathOfEntity = ({ namespace = '', name }: ObjectMeta): string =>
+  kubePath`/apis/${group}/${version}/namespaces/${namespace}/${plural}/${name}`;
+
+/** The copy whose slice has this name. Users can change labels and owners, but no name. */
+export const copyOfEntity = (name: string): string | undefined =>
+  /^(.+)-[0-9a-f]{20}$/.exec(name)?.[1];
 
 /** A slice has up to 100 endpoints, and a site holds up to 100,000 of a cluster. */
 export const mostEntities = 1000;
@@ -60,13 +74,16 @@ function entityOf(
   { metadata: own, endpoints, ports }: EndpointSlice,
 ): ExternalEntity {
   const { name, namespace = '', uid = '' } = metadata;
+  const origin = own.labels?.[originKey] ?? '';
   return {
     apiVersion: `${group}/${version}`,
     kind,
     metadata: {
       name: own.name,
       namespace,
-      labels: entityLabels(name, own.labels?.[originKey] ?? ''),
+      labels: entityLabels(name, origin),
+      // As slices have it. Admission asks for it.
+      annotations: { [originKey]: origin },
       ownerReferences: [{ apiVersion: 'v1', kind: 'Service', name, uid }],
     },
     spec: {
@@ -85,7 +102,11 @@ function entityOf(
 export const entityLabels = (
   service: string,
   origin: string,
-): Readonly<Record<string, string>> => ({ [copyAnnotation]: service, [originKey]: origin });
+): Readonly<Record<string, string>> => ({
+  [copyAnnotation]: service,
+  [managedByLabel]: manager,
+  [originKey]: origin,
+});
 
 /** Whether a site wrote it. Only sites can write epochs. */
 export const isOwnEntity = ({ metadata }: Pick<ExternalEntity, 'metadata'>): boolean =>
