@@ -8,6 +8,7 @@ import {
   originKey,
   policyAnnotation,
 } from '../../names.ts';
+import { entityLabels, type ExternalEntity } from '../../entities/compile-external-entities.ts';
 import type { EndpointSlice, Service } from '../../objects.ts';
 import { countPolicies } from './count-policies.ts';
 import { findPolicy, listPolicies } from './list-policies.ts';
@@ -229,6 +230,39 @@ suite('the warning about a policy', () => {
   test('is not about one that names a federated Service, or its DNS name', () => {
     assert.equal(selectionOf(antrea, { egress: [{ toServices: [{ name: 'api' }] }] }), 'Selected');
     assert.equal(selectionOf(antrea, { egress: [{ to: [{ fqdn: 'X.y' }] }] }), 'Selected');
+  });
+
+  suite('that selects ExternalEntities', () => {
+    const externalEntitySelector = { matchLabels: { [copyAnnotation]: 'api', [originKey]: 'b' } };
+    const spec = { ingress: [{ from: [{ externalEntitySelector }] }] };
+    const entity = (annotations: Readonly<Record<string, string>>): ExternalEntity => ({
+      apiVersion: 'crd.antrea.io/v1alpha2',
+      kind: 'ExternalEntity',
+      metadata: {
+        name: 'api-1',
+        namespace: 'shop',
+        labels: entityLabels('api', 'b'),
+        annotations,
+      },
+      spec: {},
+    });
+
+    test('is not there if sites wrote them', () => {
+      b.externalEntities.put(entity({ [epochAnnotation]: '1' }));
+      assert.equal(selectionOf(antrea, spec), 'Selected');
+    });
+
+    test('is there if no site did', () => {
+      assert.equal(selectionOf(antrea, spec), 'OnlyLocalPeers');
+      b.externalEntities.put(entity({}));
+      assert.equal(selectionOf(antrea, spec), 'OnlyLocalPeers');
+    });
+
+    test('is there if the cluster does not serve them any more', () => {
+      b.externalEntities.put(entity({ [epochAnnotation]: '1' }));
+      b.externalEntities.isServed = false;
+      assert.equal(selectionOf(antrea, spec), 'OnlyLocalPeers');
+    });
   });
 
   test('is about one that names the member Service, which is local', () => {

@@ -3,7 +3,6 @@
 import { timestamp } from '../../../api/object.ts';
 import { isRecord } from '../../../core/json/is-record.ts';
 import { findCondition } from '../../../core/reconcile/conditions.ts';
-import type { SyncedMember } from '../../copies/synced-member.ts';
 import type { PolicySettings } from '../../settings.ts';
 import { chooseVersion, isSameVersion, versionOf } from '../choose-version.ts';
 import type { OutcomeReason } from '../compile-policy.ts';
@@ -19,14 +18,14 @@ import {
 } from '../policy-member.ts';
 import { cacheKeyOf, keyOfPolicy, policyOfKey, type PolicyRef } from '../policy-ref.ts';
 import type { PolicyView, Version } from '../policy-state.ts';
-import { selectableServices } from './selectable-services.ts';
+import { type SelectableMember, selectableServices } from './selectable-services.ts';
 import { type SelectableServices, selectedServices, type Selection } from './selected-services.ts';
 import type { FederatedPolicyView, PolicyInCluster } from './shown-policy.ts';
 import { explainOutcome, replicatedCondition } from '../tell-outcome.ts';
 
 export interface ListPoliciesOptions {
   readonly members: {
-    list(): readonly (PolicyMember & Pick<SyncedMember, 'services' | 'slices'>)[];
+    list(): readonly (PolicyMember & SelectableMember)[];
   };
   readonly settings: PolicySettings;
   /** Of the annotations for ExternalDNS. */

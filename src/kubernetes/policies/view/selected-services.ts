@@ -77,7 +77,7 @@ const outcomes: Readonly<Record<Selection['reason'], Selection>> = {
     status: 'False',
     reason: 'OnlyLocalPeers',
     message:
-      'No rule selects a federated Service. Pods and nodes are known in their own cluster only, so the policy has no effect on traffic between clusters. Select federated Services by the addresses of their endpoints, or with Antrea by toServices.',
+      'No rule selects a federated Service. Pods and nodes are known in their own cluster only, so the policy has no effect on traffic between clusters. Select federated Services by the addresses of their endpoints, or with Antrea by toServices or by the labels of their ExternalEntities.',
   },
   UnknownPeers: {
     status: 'Unknown',

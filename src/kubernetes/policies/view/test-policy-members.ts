@@ -1,6 +1,7 @@
 // Test fixture: members with caches that a test fills with objects as clusters send them.
 
 import type { KubeObject } from '../../../core/kube/kube-client.ts';
+import type { ExternalEntity } from '../../entities/compile-external-entities.ts';
 import type { EndpointSlice, Namespace, Service } from '../../objects.ts';
 import type { ListPoliciesOptions } from './list-policies.ts';
 import { defaultPolicyKinds, idOfKind, parsePolicyKinds } from '../policy-kinds.ts';
@@ -64,6 +65,7 @@ export class TestPolicyMember {
   readonly namespaces = new TestCache<Namespace>();
   readonly services = new TestCache<Service>();
   readonly slices = new TestCache<EndpointSlice>();
+  readonly externalEntities = new TestCache<ExternalEntity>();
   state: AnyMember['state'] = {
     state: 'Ready',
     sinceMs: 0,
