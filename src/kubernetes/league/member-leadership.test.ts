@@ -103,6 +103,19 @@ describe('the leader of a member', () => {
     assert.equal(one.terms[0]?.epoch, own(58));
   });
 
+  test('begins above every ServiceImport and ExternalEntity of a site, cached or not', async () => {
+    for (const isSilent of [false, true]) {
+      const { clock, cluster, campaign } = await setUp();
+      cluster.isSilent = isSilent;
+      cluster.put(paths.serviceImports, { ...copy(String(own(61))), kind: 'ServiceImport' });
+      cluster.put(paths.externalEntities, { ...copy(String(own(73))), kind: 'ExternalEntity' });
+      await clock.advance(0);
+      const one = campaign('one');
+      await clock.advance(1000);
+      assert.equal(one.terms[0]?.epoch, own(74));
+    }
+  });
+
   test('does not believe epochs in objects of users', async () => {
     const { clock, cluster, campaign } = await setUp();
     const { metadata, ...rest } = copy(String(own(900)));

@@ -2,43 +2,79 @@
 
 import { policyRecordKind } from '../../api/kinds/policy-record.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
-import type { KubeClient } from '../../core/kube/kube-client.ts';
+import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import { KubeStatusError, unreachable } from '../../core/kube/kube-errors.ts';
 import { listPageOf } from '../../core/kube/kube-objects.ts';
+import type { Reflector } from '../../core/kube/reflector/reflector.ts';
+import { allEntities, isOwnEntity } from '../entities/compile-external-entities.ts';
 import { mostRemembered } from '../fencing/epochs.ts';
 import { epochOf } from '../fencing/fenced-writer.ts';
 import { recordIn } from '../members/field-values.ts';
 import { metaIn } from '../members/read-meta.ts';
 import type { Member } from '../members/member.ts';
-import { isImportService } from '../mcs/import-marks.ts';
+import { isImportService, isOwnImport } from '../mcs/import-marks.ts';
+import { importsPath } from '../mcs/mcs-objects.ts';
 import { managedByLabel, managers } from '../names.ts';
 import type { ObjectMeta, Service } from '../objects.ts';
 import { recordsPath } from '../policies/policy-records.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import { isVmService } from '../vms/vm-marks.ts';
 
-export interface WrittenObjects {
-  readonly services: Pick<Member['services'], 'objects' | 'onChange'>;
-  readonly slices: Pick<Member['slices'], 'objects' | 'onChange'>;
-  /** Each policy that a site writes has one, and unlike the policy it is written by sites only. */
-  readonly policyRecords: Pick<Member['policyRecords'], 'objects' | 'onChange'>;
+type Name = 'services' | 'slices' | 'policyRecords' | 'serviceImports' | 'externalEntities';
+
+export type WrittenObjects = {
+  readonly [name in Name]: Pick<Member[name], 'objects' | 'onChange'>;
+};
+
+interface Written {
+  readonly metadata: ObjectMeta;
+}
+
+/** One collection of a member that sites write into. */
+interface WrittenCollection {
+  readonly kind: string;
+  objects(): Iterable<Written>;
+  onChange(listener: (old: Written | undefined, now: Written | undefined) => void): () => void;
+}
+
+/** A policy is not among them: each one that a site writes has a record, and only sites write records. */
+function collectionsOf(member: WrittenObjects): readonly WrittenCollection[] {
+  const { services, slices, policyRecords, serviceImports, externalEntities } = member;
+  return [
+    collectionOf('Service', services, isWrittenService),
+    collectionOf('EndpointSlice', slices, isOurs),
+    collectionOf(policyRecordKind.kind, policyRecords, () => true),
+    collectionOf('ServiceImport', serviceImports, isOwnImport),
+    collectionOf('ExternalEntity', externalEntities, isOwnEntity),
+  ];
+}
+
+function collectionOf<T extends Written & KubeObject>(
+  kind: string,
+  cached: Pick<Reflector<T>, 'objects' | 'onChange'>,
+  isWritten: (object: T) => boolean,
+): WrittenCollection {
+  return {
+    kind,
+    *objects() {
+      for (const object of cached.objects()) if (isWritten(object)) yield object;
+    },
+    onChange: (listener) =>
+      cached.onChange(({ old, new: now }) =>
+        listener(old, now !== undefined && isWritten(now) ? now : undefined),
+      ),
+  };
 }
 
 /** The cached ones. */
-export function* writtenObjects({
-  services,
-  slices,
-  policyRecords,
-}: WrittenObjects): Generator<{ readonly metadata: ObjectMeta }, void> {
-  for (const service of services.objects()) if (isWritten(service)) yield service;
-  for (const slice of slices.objects()) if (isOurs(slice)) yield slice;
-  yield* policyRecords.objects();
+export function* writtenObjects(member: WrittenObjects): Generator<Written, void> {
+  for (const collection of collectionsOf(member)) yield* collection.objects();
 }
 
-const isWritten = (service: Service): boolean =>
+const isWrittenService = (service: Service): boolean =>
   isCopy(service) || isVmService(service) || isImportService(service);
 
-const isOurs = ({ metadata }: { readonly metadata: ObjectMeta }): boolean =>
+const isOurs = ({ metadata }: Written): boolean =>
   managers.some((one) => metadata.labels?.[managedByLabel] === one);
 
 /** The highest epoch of the cached objects, and of those that were cached before, unless theirs was forged. */
@@ -49,24 +85,13 @@ export class HighestWritten {
   readonly #forged = new Map<string, number>();
 
   constructor(member: WrittenObjects) {
-    const { services, slices, policyRecords } = member;
-    for (const service of services.objects()) if (isWritten(service)) this.#see('Service', service);
-    for (const slice of slices.objects()) if (isOurs(slice)) this.#see('EndpointSlice', slice);
-    for (const record of policyRecords.objects()) this.#see(policyRecordKind.kind, record);
-    this.#stops = [
-      policyRecords.onChange(({ old, new: now }) => {
-        if (old !== undefined) this.#forged.delete(keyOf(policyRecordKind.kind, old));
-        if (now !== undefined) this.#see(policyRecordKind.kind, now);
-      }),
-      services.onChange(({ old, new: now }) => {
-        if (old !== undefined) this.#forged.delete(keyOf('Service', old));
-        if (now !== undefined && isWritten(now)) this.#see('Service', now);
-      }),
-      slices.onChange(({ old, new: now }) => {
-        if (old !== undefined) this.#forged.delete(keyOf('EndpointSlice', old));
-        if (now !== undefined && isOurs(now)) this.#see('EndpointSlice', now);
-      }),
-    ];
+    this.#stops = collectionsOf(member).map(({ kind, objects, onChange }) => {
+      for (const object of objects()) this.#see(kind, object);
+      return onChange((old, now) => {
+        if (old !== undefined) this.#forged.delete(keyOf(kind, old));
+        if (now !== undefined) this.#see(kind, now);
+      });
+    });
   }
 
   get epoch(): number {
@@ -79,14 +104,14 @@ export class HighestWritten {
     for (const stop of this.#stops) stop();
   }
 
-  #see(kind: string, object: { readonly metadata: ObjectMeta }): void {
+  #see(kind: string, object: Written): void {
     const epoch = epochOf(object.metadata);
     if (epoch > mostRemembered) this.#forged.set(keyOf(kind, object), epoch);
     else this.#highest = Math.max(this.#highest, epoch);
   }
 }
 
-const keyOf = (kind: string, { metadata }: { readonly metadata: ObjectMeta }): string =>
+const keyOf = (kind: string, { metadata }: Written): string =>
   `${kind} ${metadata.namespace}/${metadata.name}`;
 
 const labelSelector = `${managedByLabel} in (${managers.join(',')})`;
@@ -98,12 +123,17 @@ const collections: readonly Collection[] = [
     mayBeMissing: false,
   },
   { path: recordsPath, query: {}, mayBeMissing: true },
+  { path: importsPath, query: {}, mayBeMissing: true },
+  { path: allEntities, query: {}, mayBeMissing: true },
 ];
 
 interface Collection {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  /** An older version of the site joined: the cluster does not serve it, or the site has no rights to it. */
+  /**
+   * An older version of the site joined, or the cluster does not serve it: without the CRD, or without rights to
+   * it. Its objects count by their epoch alone, which only sites can write.
+   */
   readonly mayBeMissing: boolean;
 }
 /** Only metadata, which is a small part of a slice. */

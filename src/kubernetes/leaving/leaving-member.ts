@@ -186,6 +186,8 @@ export class LeavingMember {
       services: noObjects,
       slices: noObjects,
       policyRecords: noObjects,
+      serviceImports: noObjects,
+      externalEntities: noObjects,
       sawLease: (leader, mark) => {
         if (!others.isAlive(leader, mark)) return;
         outcome ??= 'OtherSiteLeads';
