@@ -85,9 +85,10 @@ export class HighestWritten {
   readonly #forged = new Map<string, number>();
 
   constructor(member: WrittenObjects) {
-    this.#stops = collectionsOf(member).map(({ kind, objects, onChange }) => {
-      for (const object of objects()) this.#see(kind, object);
-      return onChange((old, now) => {
+    this.#stops = collectionsOf(member).map((collection) => {
+      const { kind } = collection;
+      for (const object of collection.objects()) this.#see(kind, object);
+      return collection.onChange((old, now) => {
         if (old !== undefined) this.#forged.delete(keyOf(kind, old));
         if (now !== undefined) this.#see(kind, now);
       });
