@@ -172,6 +172,24 @@ suite('the SPIRE operator, with a real kube-apiserver', { skip }, () => {
     }, 'all three are as before');
   });
 
+  test('the same holds in a member of a cluster set, whose policies limit the site', async () => {
+    await run('cluster', 'join', 'app1', '--kubeconfig', kube.kubeconfig, '--supervisor', '--yes');
+    const plain = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'spire-server-x' } };
+    const input = JSON.stringify({ ...plain, spec: { ports: [{ port: 80 }] } });
+    const as = ['create', '-n', 'spire', `--as=${account}`, '--dry-run=server', '-f', '-'];
+    await until(
+      async () => /hansa-league-copies/.test((await kubectl.run(as, { input })).stderr),
+      'the policies refuse other Services',
+    );
+    const ours = ['service/spire-server-federation', 'networkpolicy/spire-server-federation'];
+    await kubectl.ok(['delete', ...ours, '-n', 'spire']);
+    await until(
+      async () => (await Promise.all(ours.map(inNamespace))).every((each) => each !== undefined),
+      'both are back',
+    );
+    await wait('FederationObjectsInSync');
+  });
+
   test('with createOnly, drift is only reported', async () => {
     await apply(spireServer(federation, { createOnly: true }));
     await kubectl.ok([

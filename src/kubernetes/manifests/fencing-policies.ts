@@ -32,6 +32,7 @@ import {
   text,
 } from './policy.ts';
 import { replicaPolicies, replicaRules } from './replica-policies.ts';
+import { notOfSpireServices } from './spire-exemptions.ts';
 
 export interface FencingOptions {
   /** The system namespace. */
@@ -118,7 +119,7 @@ const copies = (site: string): Policy => ({
     { ...imports, operations: ['CREATE', 'UPDATE', 'DELETE'] },
     { ...entities, operations: ['CREATE', 'UPDATE', 'DELETE'] },
   ],
-  conditions: { site },
+  conditions: { site, 'not-of-spire': notOfSpireServices },
   variables: {
     ...epochs,
     deleting: epochIn('oldObject', deletingAnnotation),
@@ -159,7 +160,7 @@ const copiedServices = (site: string): Policy => ({
   name: 'hansa-league-services',
   failurePolicy: 'Fail',
   rules: [{ ...services, resources: ['services'], operations: ['CREATE', 'UPDATE'] }],
-  conditions: { site },
+  conditions: { site, 'not-of-spire': notOfSpireServices },
   validations: [
     {
       expression: [

@@ -13,6 +13,7 @@ import {
 } from '../names.ts';
 import type { PolicyKind } from '../policies/policy-kinds.ts';
 import { annotationOf, epochIn, type Policy, type PolicyRule, type Validation } from './policy.ts';
+import { notOfSpirePolicies } from './spire-exemptions.ts';
 
 const records = { group: clustersGroup, version } as const;
 
@@ -80,7 +81,7 @@ const replicas = (site: string, kinds: readonly PolicyKind[]): Policy => ({
   name: 'hansa-league-policies',
   failurePolicy: 'Fail',
   rules: ruleOf(kinds, ['CREATE', 'UPDATE', 'DELETE']),
-  conditions: { site },
+  conditions: { site, 'not-of-spire': notOfSpirePolicies },
   variables,
   validations: [
     ...fenced,
