@@ -60,8 +60,10 @@ export const importNameLabel = 'multicluster.kubernetes.io/service-name';
 /** On ServiceImports of sites, and on their Services and slices: the name of the ServiceImport. */
 export const importAnnotation = 'clusters.hansa.dev/import';
 
-/** Deletes copies of Services, VM Services, and the slices of both. */
+/** Deletes the Services and slices that sites made: copies, and those of VirtualMachines and ServiceImports. */
 export const removalCommand = `kubectl delete services,endpointslices -A -l '${managedByLabel} in (${managers.join(',')})'`;
+/** A command of its own: with a kind that the cluster does not serve, kubectl deletes nothing at all. */
+export const importRemovalCommand = `kubectl delete serviceimports.multicluster.x-k8s.io -A -l ${managedByLabel}=${importManager}`;
 
 /** On all that the plane writes, the Lease too: the term of the leader that wrote it. Only grows. */
 export const epochAnnotation = 'clusters.hansa.dev/epoch';

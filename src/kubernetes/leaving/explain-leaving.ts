@@ -2,7 +2,7 @@
 
 import { failureOf, type FailureReason } from '../../core/kube/reflector/reflector-failure.ts';
 import type { Finding } from '../members/identity.ts';
-import { removalCommand } from '../names.ts';
+import { importRemovalCommand, removalCommand } from '../names.ts';
 
 const reasons: Partial<Record<FailureReason, Finding>> = {
   unauthorized: {
@@ -31,6 +31,6 @@ export function explainFailure(error: unknown): Finding {
 export function withRemedy(clusterID: string, { reason, message }: Finding): Finding {
   return {
     reason,
-    message: `${message} Copies may be left in ${clusterID}. To remove them: hansa cluster leave ${clusterID} --kubeconfig FILE, or in that cluster: ${removalCommand}`,
+    message: `${message} Copies may be left in ${clusterID}. To remove them: hansa cluster leave ${clusterID} --kubeconfig FILE, or in that cluster: ${removalCommand}, and where it has ServiceImports: ${importRemovalCommand}. Federated policies of other clusters are removed by the first command only.`,
   };
 }

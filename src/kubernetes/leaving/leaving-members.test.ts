@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { beforeEach, suite, test } from 'node:test';
 import { federationPath } from '../client/cluster-facts.ts';
-import { memberCondition, removalCommand } from '../names.ts';
+import { importRemovalCommand, memberCondition, removalCommand } from '../names.ts';
 import type { Service } from '../objects.ts';
 import { giveUpMs } from './leaving-member.ts';
 import { TestClusters, type TestMember, type TestSupervisor } from './test-sites.ts';
@@ -140,6 +140,7 @@ suite('a cluster that is removed from Federation', () => {
     const message = north.status?.leaving?.[0]?.message ?? '';
     assert.match(message, /hansa cluster leave west --kubeconfig/);
     assert.ok(message.includes(removalCommand));
+    assert.ok(message.includes(importRemovalCommand));
     west.kube.isDown = false;
     await clusters.clock.advance(10 * minute);
     assert.ok(!hasCopies(west));
