@@ -2,7 +2,7 @@
 // records chooses the same one. Pure, total and deterministic.
 
 import type { HeldRecord, PolicyView, Version } from './policy-state.ts';
-import { compareStamps, forgedAfterMs, isForged } from './stamp.ts';
+import { compareStamps, isForged } from './stamp.ts';
 
 export interface ChoiceOptions {
   readonly nowMs: number;
@@ -91,8 +91,8 @@ export function awaySince(
       ? [other.syncedMs]
       : [],
   );
-  // The clock of a supervisor that is days ahead must not make all other members stale.
-  const believed = others.filter((ms) => ms <= nowMs + forgedAfterMs);
+  // Neither a clock that is far ahead nor a forged mark may make all other members stale.
+  const believed = others.filter((ms) => ms <= nowMs + retentionMs * clockShare);
   return Math.max(0, ...believed) - syncedMs > retentionMs * (1 - clockShare)
     ? syncedMs + 2 * markEveryMs(retentionMs)
     : undefined;

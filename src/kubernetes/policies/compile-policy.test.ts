@@ -225,6 +225,13 @@ suite('a member that was away for longer than deletions are remembered', () => {
     const ahead = view('b', { syncedMs: nowMs + 2 * retentionMs });
     assert.equal(step({ object: object(), record: old, syncedMs }, ahead), 'True Replicated');
   });
+
+  test('is not away because of a forged mark, where deletions are remembered for an hour only', () => {
+    const own = { isFresh: true, object: object(), record: record({ stamp: ago(7200) }) };
+    const forged = view('b', { syncedMs: nowMs + 23 * 3_600_000 });
+    const next = compilePolicy({ ...input(own, forged), retentionMs: 3_600_000 });
+    assert.deepEqual(next, { do: 'rest', outcome: { status: 'True', reason: 'Replicated' } });
+  });
 });
 
 suite('records that nobody honest writes', () => {
