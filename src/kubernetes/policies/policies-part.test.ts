@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { policyAnnotation } from '../names.ts';
+import { recordObject, sentRecord } from './policy-records.ts';
+import { recordNameOf } from './policy-ref.ts';
+import { emptyRecord } from './policy-version.ts';
+import { readPolicy } from './read-policy.ts';
 import type { MemoryLeague } from '../league/test-memory-league.ts';
 import {
   adminPolicies,
@@ -293,4 +297,28 @@ suite('a supervisor', () => {
       ['Ready', 'Ready', 'Ready'],
     );
   });
+});
+
+test('a policy with another scope than its kind is not brought to other members', async () => {
+  const { league, a, b, c } = await started();
+  const forged = adminPolicy(1);
+  const metadata = { ...forged.metadata, namespace: 'shop', uid: 'forged' };
+  c.kube.put('adminnetworkpolicies', 'shop', 'tenants', { ...forged, metadata });
+  const { group, plural } = adminPolicies;
+  const ref = { group, plural, namespace: 'shop', name: 'tenants' };
+  const { hash = '' } = readPolicy(forged).held;
+  const stamp = { timeMs: league.clock.now(), counter: 0, clusterID: 'c' };
+  const held = {
+    ...emptyRecord,
+    state: 'Live',
+    stamp,
+    versionHash: hash,
+    storedHash: hash,
+  } as const;
+  c.kube.put('policyrecords', '', recordNameOf(ref), sentRecord(recordObject(ref, held)));
+  await league.settle();
+  assert.deepEqual(
+    [a, b].map((cluster) => cluster.find('adminnetworkpolicies', 'tenants')),
+    [undefined, undefined],
+  );
 });

@@ -97,9 +97,13 @@ export class PolicyTerm {
     this.records.stop();
   }
 
-  /** Undefined for a kind that is not configured. */
-  kindOf(ref: Pick<PolicyRef, 'group' | 'plural'>): PolicyKind | undefined {
-    return this.#kinds.get(idOfKind(ref));
+  /**
+   * Undefined for a kind that is not configured, and for a policy with another scope than its kind: a hostile member
+   * could name one policy of the whole cluster once for each namespace.
+   */
+  kindOf(ref: Pick<PolicyRef, 'group' | 'plural' | 'namespace'>): PolicyKind | undefined {
+    const kind = this.#kinds.get(idOfKind(ref));
+    return kind?.isNamespaced === (ref.namespace !== '') ? kind : undefined;
   }
 
   get now(): Now {
