@@ -57,6 +57,7 @@ export function ruleTests(scene: () => MemberCluster, skip: string | false): voi
           member({ tlsServerName: 'app1 example' }),
           member({ routable: 'yes' }),
           member({ endpointPrefixes: many(65, (at) => `10.${at}.0.0/16`) }),
+          member({ policies: 'Send' }),
           member({ globalNamespaces: ['Shop'] }),
           member({ limits: { services: -1 } }),
           member({ limits: { endpoints: 1_000_001 } }),

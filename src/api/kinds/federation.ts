@@ -109,6 +109,13 @@ export const federationKind = defineKind({
                     'Whether ExternalDNS runs in this cluster for the names of federated Services. Of all members with it, the first one by ID that can be reached carries each name.',
                 }),
               ),
+              policies: optional(
+                s.string({
+                  description:
+                    'Both: federated policies that are created, changed or deleted in it are so in all members. This is the default. Receive: it gets the policies of other members, and what is created, changed or deleted in it has no effect in others.',
+                  enum: ['Both', 'Receive'],
+                }),
+              ),
               endpointPrefixes: optional(
                 s.list({
                   description:

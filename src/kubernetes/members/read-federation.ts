@@ -45,6 +45,7 @@ function memberIn(value: unknown): MemberSettings | undefined {
     tlsServerName: textIn(from['tlsServerName'], 253),
     routable: flagIn(from['routable']) ?? false,
     dns: flagIn(from['dns']),
+    policies: policiesIn(from['policies']),
     endpointPrefixes: itemsIn(from['endpointPrefixes'], maxPrefixes, (one) => textIn(one, 49)),
     unreachable: isRecord(from['unreachable'])
       ? {
@@ -59,6 +60,11 @@ function memberIn(value: unknown): MemberSettings | undefined {
   // An empty list allows nothing, and neither does one that cannot be read.
   const namespaces = itemsIn(globalNamespaces, maxNamespaces, (one) => textIn(one, 63));
   return { ...settings, globalNamespaces: [...namespaces] };
+}
+
+/** What cannot be read gives no rights. */
+function policiesIn(value: unknown): MemberSettings['policies'] {
+  return value === undefined || value === null ? undefined : (oneOf(value, ['Both']) ?? 'Receive');
 }
 
 function limitsIn(value: unknown): MemberSettings['limits'] {

@@ -350,6 +350,16 @@ test('namespaces for global Services are a list, all where there is none, and no
   for (const bad of [[], 'shop', [7], {}]) assert.deepEqual(namespacesOf(bad), []);
 });
 
+test('a member only receives policies where its grant cannot be read', () => {
+  const policiesOf = (policies: unknown) =>
+    listedMembers({
+      spec: { clusterSet: 'x', members: [{ clusterID: 'a', policies }] },
+    } as unknown as Parameters<typeof listedMembers>[0]).members[0]?.policies;
+  assert.equal(policiesOf(undefined), undefined);
+  assert.equal(policiesOf('Both'), 'Both');
+  for (const other of ['Receive', 'Off', '', 7, {}]) assert.equal(policiesOf(other), 'Receive');
+});
+
 test('limits of a member have a default where they cannot be read', () => {
   const limitsOf = (limits: unknown) =>
     listedMembers({

@@ -55,7 +55,7 @@ export function chooseVersion(
   options: ChoiceOptions,
 ): Version | undefined {
   const found = views.flatMap((view) => {
-    const version = view.isUsable ? versionOf(view.record) : undefined;
+    const version = view.isUsable && view.isOrigin ? versionOf(view.record) : undefined;
     return version === undefined || isForged(version.stamp, options.nowMs)
       ? []
       : [{ version, isDoubtful: isDoubtful(view, version, views, options) }];
@@ -87,7 +87,10 @@ export function awaySince(
 ): number | undefined {
   if (syncedMs === undefined) return undefined;
   const others = views.flatMap((other) =>
-    other.isUsable && other.clusterID !== clusterID && other.syncedMs !== undefined
+    other.isUsable &&
+    other.isOrigin &&
+    other.clusterID !== clusterID &&
+    other.syncedMs !== undefined
       ? [other.syncedMs]
       : [],
   );

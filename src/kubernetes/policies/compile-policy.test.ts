@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { compilePolicy } from './compile-policy.ts';
 import type { PolicyView, TargetView } from './policy-state.ts';
+import { emptyRecord } from './policy-version.ts';
 import {
   ago,
   input,
@@ -231,6 +232,75 @@ suite('a member that was away for longer than deletions are remembered', () => {
     const forged = view('b', { syncedMs: nowMs + 23 * 3_600_000 });
     const next = compilePolicy({ ...input(own, forged), retentionMs: 3_600_000 });
     assert.deepEqual(next, { do: 'rest', outcome: { status: 'True', reason: 'Replicated' } });
+  });
+});
+
+suite('a member that may only receive policies', () => {
+  const held = { object: object(), record: record() };
+  const guest = (over: Parameters<typeof view>[1] = {}) => view('b', { ...over, isOrigin: false });
+
+  test('changes and deletes nothing in others, whatever its records say', () => {
+    assert.equal(step(held, guest(b)), 'True Replicated');
+    assert.equal(step(held, guest(deleted)), 'True Replicated');
+    assert.equal(step(held, guest(ended)), 'True Replicated');
+    assert.equal(step({}, guest(b)), 'rest');
+    const syncedMs = nowMs - 2 * retentionMs;
+    assert.equal(step({ ...held, syncedMs }, guest()), 'True Replicated');
+  });
+
+  test('gets the versions of others, and loses what is edited or deleted in it', () => {
+    const own = { isOrigin: false };
+    assert.equal(step(own, b), 'create v2 of b');
+    const mine = { object: object({ hash: 'mine', resourceVersion: '11' }), record: newer };
+    assert.equal(step({ ...own, ...mine }, b), 'replace v2 of b');
+    assert.equal(step({ ...own, record: newer }, b), 'create v2 of b');
+    assert.equal(
+      step({ ...own, object: replica(ago(60), 'v1'), record: record() }, deleted),
+      'remove',
+    );
+    assert.equal(step({ ...own, record: record() }, deleted), 'record Deleted');
+  });
+
+  test('may have the content of a version that others chose', () => {
+    const gone = view('b', { object: object({ hash: 'v3' }), record: newer });
+    const has = view('c', { ...b, clusterID: 'c', isOrigin: false });
+    assert.equal(step({}, gone, has), 'create v2 of c');
+  });
+
+  test("keeps a user's own policy, and says why it is not federated", () => {
+    const own = { isOrigin: false, object: object({ userMs: nowMs }) };
+    assert.equal(step(own, view('b')), 'record Absent');
+    const absent = { ...emptyRecord };
+    assert.equal(step({ ...own, record: absent }, view('b')), 'False ReceivesOnly');
+    assert.equal(
+      step({ ...own, record: absent }, view('b', { isReady: false })),
+      'False ReceivesOnly',
+    );
+    assert.equal(step({ isOrigin: false, record: absent }, view('b')), 'forget');
+    assert.equal(step({ isOrigin: false, record: record() }, view('b')), 'forget');
+  });
+
+  test('keeps its version while a member that may have a newer one cannot be read', () => {
+    const away = view('b', { isReady: false, isUsable: false });
+    assert.equal(step({ ...held, isOrigin: false }, away), 'rest');
+    assert.equal(step({ isOrigin: false, record: record() }, away), 'rest');
+  });
+
+  test("keeps a user's policy that is newer than a deletion, and does not keep its tombstone", () => {
+    const own = { isOrigin: false, object: object({ userMs: nowMs }) };
+    assert.equal(step(own, deleted), 'record Absent');
+    assert.equal(step({ ...own, record: emptyRecord }, deleted), 'False ReceivesOnly');
+    const tomb = record({ state: 'Deleted', versionHash: '', settledMs: nowMs - retentionMs });
+    const b2 = guest({ object: object(), record: emptyRecord });
+    assert.equal(step({ record: tomb }, b2), 'forget');
+  });
+
+  test('makes no version of what its server stores differently', () => {
+    const pruned = record({ stamp: ago(10, 'b'), versionHash: 'v2', storedHash: 'v2 pruned' });
+    const own = { object: object({ hash: 'v2 pruned' }), record: pruned };
+    const gone = view('b');
+    assert.equal(step(own, gone), 'record Live v2 pruned');
+    assert.notEqual(step({ ...own, isOrigin: false }, gone), 'record Live v2 pruned');
   });
 });
 

@@ -11,7 +11,14 @@ import {
   versionOf,
 } from './choose-version.ts';
 import type { HeldObject, HeldRecord, PolicyView, TargetView, Version } from './policy-state.ts';
-import { emptyRecord, endOf, type OwnVersion, ownVersion, placeOf } from './policy-version.ts';
+import {
+  emptyRecord,
+  endOf,
+  type OwnVersion,
+  ownVersion,
+  placeOf,
+  type RecordReason,
+} from './policy-version.ts';
 import { compareStamps, stampAfter } from './stamp.ts';
 
 /** What users are told in the condition of the record. */
@@ -33,6 +40,7 @@ export type OutcomeReason =
   | 'Terminating'
   | 'NoSource'
   | 'Stale'
+  | 'ReceivesOnly'
   | 'Deleted'
   | 'FederationEnded';
 
@@ -94,10 +102,12 @@ function decide(input: CompileInput): Step {
     case 'terminating':
       return rest('False', 'Terminating');
     case 'record':
+      if (isOfGuest(target, own.why)) break;
       // One that is older than the newest version is not worth a write.
       if (!isBeaten(own.record, theirs)) return { do: 'record', record: own.record };
       break;
     case 'deleted':
+      if (!target.isOrigin) break;
       if (!isLiveAnywhere(target, theirs) || isExplained(target, theirs)) break;
       if (!isBeaten(own.record, theirs)) return { do: 'record', record: own.record };
       break;
@@ -107,6 +117,10 @@ function decide(input: CompileInput): Step {
   if (version === undefined) return withoutVersion(plan);
   return version.state === 'Live' ? live(plan, version) : ended(plan, version);
 }
+
+/** Whether a user changed the policy of a member that only receives policies. */
+const isOfGuest = ({ isOrigin }: TargetView, why: RecordReason): boolean =>
+  !isOrigin && (why === 'edited' || why === 'ended');
 
 /** Otherwise there is nothing to delete. */
 function isLiveAnywhere({ record }: TargetView, theirs: Version | undefined): boolean {
@@ -144,6 +158,7 @@ const nothing: Step = { do: 'rest', outcome: undefined };
 function withoutVersion({ target, others, all, own, ...options }: Plan): Step {
   const { record, object } = target;
   if (own.type === 'oversized') return inTheWay(target, 'TooLarge');
+  if (!target.isOrigin) return withoutOrigin(target, others);
   if (record === undefined) return nothing;
   if (record.state === 'Absent' || own.type === 'lost') return { do: 'forget' };
   // As long as another member may still have it, nothing is decided.
@@ -156,6 +171,15 @@ function withoutVersion({ target, others, all, own, ...options }: Plan): Step {
   return isDecided
     ? { do: 'record', record: { ...record, state: 'Stale' } }
     : rest('False', 'Stale');
+}
+
+/** No member whose versions count has one, and this one only receives policies. Nothing that it has is deleted. */
+function withoutOrigin(target: TargetView, others: readonly PolicyView[]): Step {
+  const { record, object, place } = target;
+  // As long as another member may still have it, nothing is decided.
+  if (versionOf(record) !== undefined && !others.every(({ isReady }) => isReady)) return nothing;
+  if (object?.isFederated === true && place.isServed) return inTheWay(target, 'ReceivesOnly');
+  return record === undefined ? nothing : { do: 'forget' };
 }
 
 function live(plan: Plan, version: Version): Step {
@@ -201,6 +225,7 @@ function withoutSource(plan: Plan, version: Version): Step {
  */
 function onlyContent({ target, others }: Plan, version: Version): Step | undefined {
   const { object, clusterID } = target;
+  if (!target.isOrigin) return undefined;
   const isGone = others.every(
     (other) =>
       other.isReady &&
@@ -239,7 +264,10 @@ function told({ record }: TargetView, reason: OutcomeReason): Step {
 }
 
 /** The member gives up its version. Users find out why by a record without one. */
-function inTheWay({ record }: TargetView, reason: 'UserPolicyInTheWay' | 'TooLarge'): Step {
+function inTheWay(
+  { record }: TargetView,
+  reason: 'UserPolicyInTheWay' | 'TooLarge' | 'ReceivesOnly',
+): Step {
   return record?.state === 'Absent' ? rest('False', reason) : { do: 'record', record: emptyRecord };
 }
 
@@ -252,6 +280,10 @@ function ended(plan: Plan, version: Version): Step {
     place.isServed &&
     own.type !== 'oversized' &&
     !(own.type === 'held' && isSameVersion(versionOf(record), version));
+  // A user made it after the end. In other members it would be a new version.
+  const isNew =
+    own.type === 'record' && isOfGuest(target, own.why) && !isBeaten(own.record, version);
+  if (isOurs && isNew && !object.isReplica) return inTheWay(target, 'ReceivesOnly');
   if (isOurs && (version.state === 'Deleted' || object.isReplica)) {
     return place.namespace === 'open' ? { do: 'remove' } : nothing;
   }
@@ -287,7 +319,9 @@ function settled({ target, others, nowMs, retentionMs }: Plan, version: Version)
 }
 
 /** Whether a member has the end of a policy, or has neither policy nor record. */
-function knowsOf({ record, object }: PolicyView, version: Version): boolean {
+function knowsOf({ record, object, isOrigin }: PolicyView, version: Version): boolean {
+  // What such a member has of its own does not spread.
+  if (!isOrigin && record?.state === 'Absent') return true;
   if (record === undefined || record.state === 'Absent') return object?.isFederated !== true;
   const theirs = versionOf(record);
   return theirs !== undefined && theirs.state !== 'Live' && isSameVersion(theirs, version);

@@ -299,6 +299,63 @@ suite('a supervisor', () => {
   });
 });
 
+suite('a member that may only receive policies', () => {
+  const startedWith = async () => {
+    const league = await policyLeague({
+      settings: (id) => (id === 'c' ? { policies: 'Receive' } : {}),
+    });
+    await league.lead();
+    const [a, b, c] = ['a', 'b', 'c'].map((id) => league.cluster(id));
+    assert.ok(a !== undefined && b !== undefined && c !== undefined);
+    return { league, a, b, c };
+  };
+
+  test('has the policies of others, and changes none of them', async () => {
+    const { league, a, b, c } = await startedWith();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    assert.deepEqual(contents(league), everywhere('v1'));
+    await c.apply('networkpolicies', policy('mine'));
+    await league.settle();
+    assert.deepEqual(contents(league), everywhere('v1'));
+    await c.remove('networkpolicies', 'shop/deny');
+    await league.settle();
+    assert.deepEqual(contents(league), everywhere('v1'));
+    await b.apply('networkpolicies', policy('v2'));
+    await league.settle();
+    assert.deepEqual(contents(league), everywhere('v2'));
+    await b.remove('networkpolicies', 'shop/deny');
+    await league.settle();
+    assert.deepEqual(contents(league), everywhere(undefined));
+    assert.deepEqual(league.refusals, []);
+  });
+
+  test('keeps its own policies for itself, and says so', async () => {
+    const { league, c } = await startedWith();
+    await c.apply('networkpolicies', policy('mine'));
+    await league.settle();
+    assert.deepEqual(contents(league), [undefined, undefined, 'mine']);
+    assert.equal(reasonIn(c), 'ReceivesOnly');
+    await c.remove('networkpolicies', 'shop/deny');
+    await league.settle();
+    assert.equal(recordOf(c), undefined);
+  });
+
+  test('deletes nothing in others with a forged record', async () => {
+    const { league, a, c } = await startedWith();
+    await a.apply('networkpolicies', policy('v1'));
+    await league.settle();
+    const forged = recordOf(c);
+    assert.ok(forged?.spec.stamp !== undefined);
+    const stamp = { ...forged.spec.stamp, timeMs: league.clock.now() + 30_000, clusterID: 'c' };
+    const spec = { ...forged.spec, state: 'Deleted', stamp, versionHash: '', storedHash: '' };
+    c.kube.put('networkpolicies', 'shop', 'deny', undefined);
+    c.kube.put('policyrecords', '', forged.metadata.name, { ...forged, spec });
+    await league.settle();
+    assert.deepEqual(contents(league), everywhere('v1'));
+  });
+});
+
 test('a policy with another scope than its kind is not brought to other members', async () => {
   const { league, a, b, c } = await started();
   const forged = adminPolicy(1);

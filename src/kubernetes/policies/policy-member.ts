@@ -19,6 +19,7 @@ type Followed<T extends KubeObject> = Pick<
 >;
 
 export interface PolicyMember extends Pick<Member, 'clusterID' | 'state' | 'isRead'> {
+  readonly settings: Pick<Member['settings'], 'policies'>;
   readonly client: Pick<KubeClient, 'get' | 'create' | 'replace' | 'delete' | 'request'>;
   readonly namespaces: Pick<Reflector<Namespace>, 'byKey' | 'isSynced' | 'onChange'>;
   /** By `idOfKind`. */
@@ -78,6 +79,10 @@ export function isRead(member: PolicyMember, ref: PolicyRef): boolean {
   return member.isRead && servesKind(member, ref) !== undefined && member.policyRecords.isSynced;
 }
 
+/** Whether the versions of the member count in others. */
+export const isOrigin = ({ settings }: Pick<PolicyMember, 'settings'>): boolean =>
+  settings.policies !== 'Receive';
+
 /** A supervisor ignores what it knows of a member that it could not reach for half of the retention. */
 export function isUsable(
   { state }: PolicyMember,
@@ -101,6 +106,7 @@ export function viewOf(
     clusterID: member.clusterID,
     isReady: isKnown && member.state.state === 'Ready' && !isMissing,
     isUsable: isKnown && isUsable(member, now, retentionMs),
+    isOrigin: isOrigin(member),
     syncedMs: syncedMsOf(member.policyRecords.byKey(syncRecordName)),
     object: object && { ...object, isAnswer: false },
     record: heldRecordIn(recordIn(member, ref), ref, now.nowMs),

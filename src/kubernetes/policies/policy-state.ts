@@ -57,6 +57,8 @@ export interface PolicyView {
   readonly isReady: boolean;
   /** Whether what is cached of it counts: it was read, and has not been out of reach for too long. */
   readonly isUsable: boolean;
+  /** Whether its versions count. Federation can say that a member only receives policies. */
+  readonly isOrigin: boolean;
   /** When a leader last compared its policies with those of others. */
   readonly syncedMs: number | undefined;
   readonly object: HeldObject | undefined;

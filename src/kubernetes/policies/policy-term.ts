@@ -11,6 +11,7 @@ import { policyKey } from './policy-keys.ts';
 import { idOfKind, type PolicyKind } from './policy-kinds.ts';
 import {
   heldRecordIn,
+  isOrigin,
   type Now,
   policyIn,
   type PolicyMember,
@@ -138,6 +139,7 @@ export class PolicyTerm {
       clusterID,
       isReady: true,
       isUsable: true,
+      isOrigin: isOrigin(this.options.member),
       syncedMs: syncedMsOf(this.records.live(syncRecordName)),
       object: object && {
         ...object.held,

@@ -83,6 +83,8 @@ export function explainOutcome(
       return 'No cluster that can be read has the content of the newest version. This cluster gets it when one of them can be read.';
     case 'Stale':
       return 'This cluster was away for longer than deletions are remembered, and no other cluster knows the policy, so it is not federated. Edit it to federate it again, or delete it.';
+    case 'ReceivesOnly':
+      return 'Federation says that this cluster only receives policies, and no other cluster has this one, so it is not federated. Create it in another cluster, or remove the annotation.';
     case 'Deleted':
       return 'A user deleted the policy. The record goes when all clusters have known it for long enough.';
     case 'FederationEnded':

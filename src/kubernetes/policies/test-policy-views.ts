@@ -61,6 +61,7 @@ export const view = (clusterID: string, over: Partial<PolicyView> = {}): PolicyV
   clusterID,
   isReady: true,
   isUsable: true,
+  isOrigin: true,
   syncedMs: nowMs,
   object: undefined,
   record: undefined,

@@ -195,6 +195,7 @@ export class WorldMember {
       clusterID: this.id,
       isReady,
       isUsable: true,
+      isOrigin: true,
       syncedMs,
       object: object && { ...object, isAnswer: false },
       record: isBad ? undefined : record,

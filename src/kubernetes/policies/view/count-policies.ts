@@ -21,6 +21,7 @@ export const conflictReasons: ReadonlySet<string> = new Set<OutcomeReason>([
   'RejectedByServer',
   'TooLarge',
   'Stale',
+  'ReceivesOnly',
 ]);
 
 /** A cluster without the namespace or the kind has nothing that the policy could hold for. */

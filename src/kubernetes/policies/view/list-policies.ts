@@ -194,6 +194,7 @@ const told: ReadonlySet<string> = new Set<OutcomeReason>([
   'Terminating',
   'NoSource',
   'Stale',
+  'ReceivesOnly',
 ]);
 
 function statusIn(

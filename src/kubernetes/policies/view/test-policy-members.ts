@@ -74,6 +74,7 @@ export class TestPolicyMember {
     message: '',
   };
   isRead = true;
+  settings: AnyMember['settings'] = {};
 
   constructor(clusterID: string, ...namespaces: readonly string[]) {
     this.clusterID = clusterID;
