@@ -27,7 +27,7 @@ export const kubernetesPlane: Plane<KubernetesSettings> = {
     'service-mesh',
     'moving-from-antrea',
     'leaving',
-    'spire-bootstrap',
+    'spire',
   ],
   commands: (kit) => [
     leagueCommands(kit),
