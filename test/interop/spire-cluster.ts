@@ -8,16 +8,11 @@ import { join } from 'node:path';
 import { crdOf } from '../../src/api/documents/crd.ts';
 import { spireServerKind } from '../../src/api/kinds/spire-server.ts';
 import type { Manifest } from '../../src/core/kube/manifests/manifest.ts';
-import { accountSubject, roleWithBinding } from '../../src/core/kube/manifests/rbac.ts';
 import { compileObjects } from '../../src/kubernetes/spire/compile-objects.ts';
 import { readSpireServer } from '../../src/kubernetes/spire/read-spire-server.ts';
 import { type Relationship, relationshipsOf } from '../../src/kubernetes/spire/relationships.ts';
 import {
-  keptMapName,
   parseStatusDocument,
-  relationshipsKey,
-  relationshipsMapName,
-  type RelationshipsDocument,
   type RelationshipStatus,
   statusKey,
   statusMapName,
@@ -120,15 +115,15 @@ export class SpireCluster {
       served: new Set(),
       image: 'spire-server:1',
       sidecarImage: 'hansa:1',
+      relationships: {
+        trustDomain: this.trustDomain,
+        staleAfterSeconds: 3600,
+        withholdStaleBundles: false,
+        relationships,
+        ...document,
+      },
     });
-    const maps = sidecarObjects({
-      trustDomain: this.trustDomain,
-      staleAfterSeconds: 3600,
-      withholdStaleBundles: false,
-      relationships,
-      ...document,
-    });
-    for (const manifest of [...maps, ...wanted]) await this.#put(manifest);
+    for (const manifest of wanted) await this.#put(manifest);
   }
 
   /** Writes `federation` into the SpireServer, which nothing acts on here. */
@@ -323,31 +318,4 @@ plugins {
       return '';
     }
   }
-}
-
-/** The ConfigMaps of the sidecar, and its rights to them. */
-function sidecarObjects(document: RelationshipsDocument): readonly Manifest[] {
-  const map = (name: string): Manifest => ({
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: { name, namespace },
-  });
-  const rule = (names: readonly string[], verbs: readonly string[]) => ({
-    apiGroups: [''],
-    resources: ['configmaps'],
-    resourceNames: [...names],
-    verbs: [...verbs],
-  });
-  return [
-    ...roleWithBinding(
-      namespace,
-      'spire-server-federation',
-      accountSubject(namespace, 'spire-server'),
-      rule([relationshipsMapName], ['get', 'list', 'watch']),
-      rule([statusMapName, keptMapName], ['get', 'update', 'patch']),
-    ),
-    { ...map(relationshipsMapName), data: { [relationshipsKey]: JSON.stringify(document) } },
-    map(statusMapName),
-    map(keptMapName),
-  ];
 }
