@@ -228,6 +228,7 @@ async function forgetRecord(
     const writer = writerOf(term.options.member.client, context);
     await writer.remove(pathOfRecord(name), sentRecord(live));
     term.toldMs.delete(name);
+    term.answers.delete(policyKey(ref));
   } catch (error) {
     term.records.forget(name);
     throw asConflict(error);

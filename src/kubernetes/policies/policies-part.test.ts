@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { policyAnnotation } from '../names.ts';
+import { policiesPart } from './policies-part.ts';
+import { defaultPolicyKinds, parsePolicyKinds } from './policy-kinds.ts';
 import { recordObject, sentRecord } from './policy-records.ts';
 import { recordNameOf } from './policy-ref.ts';
 import { emptyRecord } from './policy-version.ts';
@@ -378,4 +380,33 @@ test('a policy with another scope than its kind is not brought to other members'
     [a, b].map((cluster) => cluster.find('adminnetworkpolicies', 'tenants')),
     [undefined, undefined],
   );
+});
+
+test('a refused version is not looked at again once it is deleted', async () => {
+  const [kind = ''] = defaultPolicyKinds.split(',').filter((each) => each.includes('/admin'));
+  const settings = { kinds: parsePolicyKinds(kind), retentionMs: 168 * hourMs };
+  const results = new Map<string, unknown>();
+  const league = await policyLeague({
+    parts: ({ member, members, clock }) => {
+      const part = policiesPart({ member, members, clock, settings });
+      const reconcile: typeof part.reconcile = async (key, context) => {
+        const result = await part.reconcile(key, context);
+        results.set(`${member.clusterID} ${key}`, result);
+        return result;
+      };
+      return [{ ...part, reconcile }];
+    },
+  });
+  const [a, c] = [league.cluster('a'), league.cluster('c')];
+  c.kube.stopServing(adminPolicies.plural);
+  c.kube.serve(strictPolicies);
+  await league.lead();
+  const key = 'c adminnetworkpolicies.policy.networking.k8s.io//tenants';
+  await a.apply(adminPolicies.plural, adminPolicy('high'));
+  await league.settle(40_000);
+  assert.notEqual(results.get(key), undefined);
+  await a.remove(adminPolicies.plural, 'tenants');
+  await league.settle(600_000);
+  assert.ok(results.has(key));
+  assert.equal(results.get(key), undefined);
 });

@@ -92,6 +92,11 @@ async function rest(
   if (isHalfServed(term, ref)) return { requeueAfterMs: definitionMs };
   const refusal = term.refusals.get(policyKey(ref));
   if (refusal === undefined) return undefined;
+  if (outcome?.reason !== 'RejectedByServer') {
+    // The version that was refused is not wanted any more.
+    term.refusals.delete(policyKey(ref));
+    return undefined;
+  }
   const leftMs = refusal.atMs + refusedForMs - term.now.monotonicMs;
   return { requeueAfterMs: Math.max(1000, leftMs) };
 }
