@@ -193,7 +193,7 @@ suite('hansa cluster leave', () => {
         : undefined;
     const { error } = await leave();
     assert.equal(error?.code, 'HANSA_CONFLICT');
-    assert.match(error?.message ?? '', /1 copies changed .*Run the command again/);
+    assert.match(error?.message ?? '', /1 copies or replicas changed .*Run the command again/);
     answer = () => undefined;
     assert.equal((await leave()).error, undefined);
     assert.deepEqual(left(), []);

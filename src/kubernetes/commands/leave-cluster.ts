@@ -182,8 +182,10 @@ function planLines(leave: Leave): readonly string[] {
     copies;
   const { entities } = copies;
   const isLast = found.otherSites.length === 0;
-  const count = (number: number, what: string): string =>
-    `  ${number} ${what}${number === 1 ? '' : 's'}`;
+  const { replicas, marked } = leave.replicas;
+  const countOf = (number: number, one: string, several: string): string =>
+    `  ${number} ${number === 1 ? one : several}`;
+  const count = (number: number, what: string): string => countOf(number, what, `${what}s`);
   return [
     ...(home === undefined
       ? []
@@ -197,13 +199,18 @@ function planLines(leave: Leave): readonly string[] {
           count(services.length, 'copied Service'),
           count(vmServices.length, 'VM Service'),
           count(imports.length, 'ServiceImport'),
-          count(importServices.length, 'Service of a ServiceImport').replace(
-            /Service of a ServiceImports$/,
+          countOf(
+            importServices.length,
+            'Service of a ServiceImport',
             'Services of ServiceImports',
           ),
           count(slices.length, 'EndpointSlice'),
-          count(entities.length, 'ExternalEntity').replace(/Entitys$/, 'Entities'),
-          count(leave.replicas.replicas.length, 'federated policy of other cluster'),
+          countOf(entities.length, 'ExternalEntity', 'ExternalEntities'),
+          countOf(
+            replicas.length,
+            'replica of a federated policy',
+            'replicas of federated policies',
+          ),
           count(members.length + exports.length, 'condition'),
         ].filter((line) => !line.startsWith('  0 '))
       : []),
@@ -211,6 +218,9 @@ function planLines(leave: Leave): readonly string[] {
     ...(isLast ? found.ofUsers.map((title) => `  ${title} (of users)`) : []),
     ...(isLast && takenOver.length > 0
       ? [`Services of users stay, and lose the marks of copies: ${namesOf(takenOver)}`]
+      : []),
+    ...(isLast && marked.length > 0
+      ? [`Policies of users stay, and lose the marks of sites: ${namesOf(marked)}`]
       : []),
     ...(isLast
       ? []
@@ -223,8 +233,10 @@ function planLines(leave: Leave): readonly string[] {
 /** More would hide the rest of the plan. */
 const maxNamed = 10;
 
-function namesOf(services: Copies['takenOver']): string {
-  const names = services.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`);
+function namesOf(objects: Copies['takenOver'] | Replicas['marked']): string {
+  const names = objects.map(({ metadata: { namespace, name } }) =>
+    namespace === undefined ? name : `${namespace}/${name}`,
+  );
   const more = names.length - maxNamed;
   return `${names.slice(0, maxNamed).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
@@ -288,7 +300,7 @@ async function run(leave: Leave): Promise<void> {
   if (left > 0) {
     throw new HansaError(
       'HANSA_CONFLICT',
-      `${left} copies changed while they were deleted, and stay. Run the command again.`,
+      `${left} copies or replicas changed while they were deleted, and stay. Run the command again.`,
     );
   }
 }

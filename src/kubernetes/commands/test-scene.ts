@@ -55,6 +55,8 @@ export class TestScene {
   /** Objects of other kinds, by KIND/NAME. */
   readonly others = new Map<string, { readonly spec?: unknown }>();
   trustDomain = 'lubeck.example';
+  /** The setting kubernetes.policyKinds. */
+  policyKinds = '';
   /** Of commands. */
   clock: Clock = impatientClock;
   /** Answers other requests. */
@@ -108,6 +110,7 @@ export class TestScene {
       supervisor: federation !== undefined,
       ...(home && { home: home.metadata.name }),
       ...(clusterSet && { clusterSet }),
+      policyKinds: this.policyKinds,
       members: members.map(({ clusterID }) => ({
         clusterID,
         state: 'Ready',
