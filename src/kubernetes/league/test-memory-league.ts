@@ -4,12 +4,14 @@
 import { clustersGroup } from '../../api/kinds/federation.ts';
 import { version } from '../../api/object.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
-import { VirtualClock } from '../../core/clock/virtual.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { LocalClock, VirtualClock } from '../../core/clock/virtual.ts';
 import type { KubeObject } from '../../core/kube/kube-client.ts';
 import { silentLog } from '../../core/log/test-log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { ReconcileRuntime } from '../../core/reconcile/runtime.ts';
 import { openStore } from '../../core/store/open.ts';
+import type { Store } from '../../core/store/store.ts';
 import { memberController, type MemberPart } from '../controllers/member-controller.ts';
 import type { ConnectedMember } from '../members/connected-member.ts';
 import { MemberSet } from '../members/member-set.ts';
@@ -21,7 +23,10 @@ import { memberLeadership } from './member-leadership.ts';
 import { runControllers } from '../../../test/fakes/memory-kube/cluster-controllers.ts';
 import { fencingRules } from '../../../test/fakes/memory-kube/fencing-rules.ts';
 import { MemoryKube } from '../../../test/fakes/memory-kube/memory-kube.ts';
-import { MemoryKubeClient } from '../../../test/fakes/memory-kube/memory-kube-client.ts';
+import {
+  type KubeLink,
+  MemoryKubeClient,
+} from '../../../test/fakes/memory-kube/memory-kube-client.ts';
 import { apiVersionOf, type Resource } from '../../../test/fakes/memory-kube/resource.ts';
 
 export const systemNamespace = 'hansa-system';
@@ -30,7 +35,7 @@ const clusterSet = 'hanse';
 export interface PartOptions {
   readonly member: ConnectedMember;
   readonly members: MemberSet;
-  readonly clock: VirtualClock;
+  readonly clock: Clock;
   readonly log: typeof silentLog;
   readonly namespace: string;
   readonly lookUp: (name: string) => Promise<readonly string[]>;
@@ -50,13 +55,17 @@ export class MemoryCluster {
   readonly denied = new Set<string>();
   readonly #user: MemoryKubeClient;
 
-  constructor(id: string, clock: VirtualClock, resources: readonly Resource[]) {
+  /** The clock of its API server. */
+  readonly clock: LocalClock;
+
+  constructor(id: string, clock: Clock, resources: readonly Resource[]) {
     this.id = id;
+    this.clock = new LocalClock(clock);
     const isSite = (user: string): boolean => user.startsWith('site:');
     const fence = fencingRules(isSite, () => this.kube);
     this.kube = new MemoryKube({
       name: id,
-      clock,
+      clock: this.clock,
       allows: ({ user, resource }) => !isSite(user) || !this.denied.has(resource),
       admit: (request) => {
         const { user, operation, resource, object, old, isStatus } = request;
@@ -135,6 +144,8 @@ export interface MemoryLeagueOptions {
   readonly parts: (options: PartOptions) => readonly MemberPart[];
   /** Clusters. The first one is home. Default: north and south. */
   readonly ids?: readonly string[];
+  /** How many of them, from the first, are homes of supervisors. Default: one. */
+  readonly homes?: number;
   readonly settings?: (id: string, index: number) => Partial<MemberSettings>;
   /** Kinds that the clusters serve beside those of Kubernetes and of the plane. */
   readonly resources?: readonly Resource[];
@@ -142,12 +153,33 @@ export interface MemoryLeagueOptions {
   readonly policyKinds?: readonly PolicyKind[];
 }
 
+export interface SupervisorOptions {
+  /** Default: the first cluster. Its Federation is that of `join`. */
+  readonly home?: string;
+  /** How long a message takes. Without it, requests take no time, and no link can be cut. */
+  readonly delayMs?: () => number;
+}
+
+/** A process of a site that leads clusters. */
+export interface Supervisor {
+  readonly name: string;
+  readonly members: MemberSet;
+  readonly clock: LocalClock;
+  /** Clusters that it does not reach. */
+  readonly cut: Set<string>;
+  /** Ends at once. What it has sent arrives. */
+  crash(): void;
+  stop(): Promise<void>;
+}
+
 /** The namespace shop exists in each cluster. */
 export class MemoryLeague {
   readonly clock = new VirtualClock();
   readonly clusters: readonly MemoryCluster[];
   readonly #options: MemoryLeagueOptions;
+  readonly #stores = new Map<string, Store>();
   #members: MemberSet | undefined;
+  #processes = 0;
 
   constructor(options: MemoryLeagueOptions) {
     this.#options = options;
@@ -173,32 +205,49 @@ export class MemoryLeague {
       for (const name of [systemNamespace, 'shop']) await cluster.namespace(name);
       await cluster.claim('id.k8s.io', cluster.id);
     }
-    const [home] = this.clusters;
-    await home?.claim('supervisor.hansa.dev', 'true');
-    await home?.apply('federations', {
-      apiVersion: `${clustersGroup}/${version}`,
-      kind: 'Federation',
-      metadata: { name: 'federation' },
-      spec: {
-        clusterSet,
-        members: this.clusters.map(({ id }, index) => ({
-          clusterID: id,
-          server: `https://${id}.example`,
-          ...settings(id, index),
-        })),
-      },
-    });
+    const { homes = 1 } = this.#options;
+    for (const home of this.clusters.slice(0, homes)) {
+      await home.claim('supervisor.hansa.dev', 'true');
+      await home.apply('federations', {
+        apiVersion: `${clustersGroup}/${version}`,
+        kind: 'Federation',
+        metadata: { name: 'federation' },
+        spec: {
+          clusterSet,
+          members: this.clusters.map(({ id }, index) => ({
+            clusterID: id,
+            server: `https://${id}.example`,
+            ...settings(id, index),
+          })),
+        },
+      });
+    }
   }
 
   /** Starts a site that leads all clusters. Two sites can lead at once. Returns how it dies. */
   async lead(name = 'lubeck.example'): Promise<() => Promise<void>> {
-    const { clock } = this;
-    const random = new SeededRandom(name);
+    const supervisor = await this.supervise(name);
+    await this.settle();
+    return () => supervisor.stop();
+  }
+
+  /** The same, of which more can go wrong. A site can start again. */
+  async supervise(name: string, options: SupervisorOptions = {}): Promise<Supervisor> {
+    const clock = new LocalClock(this.clock);
+    const cut = new Set<string>();
+    const process = ++this.#processes;
+    const random = new SeededRandom(`${name} ${process}`);
     const log = silentLog;
-    const store = await openStore({ driver: 'memory' }, { clock });
+    const store =
+      this.#stores.get(name) ?? (await openStore({ driver: 'memory' }, { clock: this.clock }));
+    this.#stores.set(name, store);
     const connect = (id: string) =>
-      new MemoryKubeClient({ cluster: this.cluster(id).kube, user: `site:${name}` });
-    const home = this.clusters[0]?.id ?? '';
+      new MemoryKubeClient({
+        cluster: this.cluster(id).kube,
+        user: `site:${name}`,
+        link: this.#linkTo(id, clock, cut, options),
+      });
+    const { home = this.clusters[0]?.id ?? '' } = options;
     const shared = { clock, log, namespace: systemNamespace };
     const members = new MemberSet({
       ...shared,
@@ -238,19 +287,41 @@ export class MemoryLeague {
           member,
           store,
           trustDomain: name,
-          holder: name,
+          holder: `${name}/${process}`,
           leaseMs: 15_000,
           random,
         }),
     });
     this.#members = members;
     members.start();
-    await this.settle();
-    return async () => {
-      const stopped = controllers.stop();
-      await this.clock.advance(15_000);
-      await stopped;
-      members.stop();
+    return {
+      name,
+      members,
+      clock,
+      cut,
+      crash: () => clock.kill(),
+      stop: async () => {
+        const stopped = controllers.stop();
+        await this.clock.advance(15_000);
+        await stopped;
+        members.stop();
+      },
+    };
+  }
+
+  #linkTo(
+    id: string,
+    clock: Clock,
+    cut: ReadonlySet<string>,
+    { delayMs }: SupervisorOptions,
+  ): KubeLink | undefined {
+    if (delayMs === undefined) return undefined;
+    return {
+      clock,
+      network: this.clock,
+      delayMs,
+      reaches: () => !cut.has(id),
+      noticesAfterMs: () => 1000,
     };
   }
 
