@@ -24,15 +24,10 @@ import {
   setEndpoints,
   untilCopies,
 } from './league-services.ts';
-import type { LeagueSite } from './league-site.ts';
+import { type LeagueSite, shiftedClock } from './league-site.ts';
 import { SiteIssuer } from './site-issuer.ts';
 
 export const hourMs = 3_600_000;
-
-const shiftedClock = (byMs: number) => ({
-  NODE_OPTIONS: `--import=${join(import.meta.dirname, '../e2e/shift-clock.ts')} --disable-warning=ExperimentalWarning`,
-  SHIFT_CLOCK_MS: String(byMs),
-});
 
 export class FaultScene {
   readonly folder: string;

@@ -1,5 +1,6 @@
 // Federated policies on three real clusters with two supervisors: a policy with the annotation in one member is in
 // all, and the last edit wins. No CNI enforces policies here: they are shown as replicated objects.
+// It is one piece because three clusters take long to start, and all tests use the same ones.
 
 import assert from 'node:assert/strict';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
@@ -16,6 +17,7 @@ import type { CustomResourceDefinition } from './kube-apiserver.ts';
 import type { KubeCluster } from './kube-cluster.ts';
 import { League, leagueTools } from './league.ts';
 import { shop } from './league-members.ts';
+import { shiftedClock } from './league-site.ts';
 import { moduleCrds, whyNoCrds } from './module-crds.ts';
 import { missingTools } from './tool.ts';
 
@@ -31,7 +33,7 @@ interface PolicyObject {
 }
 
 interface RecordObject {
-  readonly spec: { readonly state: string };
+  readonly spec: { readonly state: string; readonly stamp?: object };
   readonly status?: {
     readonly conditions?: readonly { readonly reason: string; readonly message: string }[];
   };
@@ -68,6 +70,7 @@ const entity = (name: string, annotations: object = {}) => ({
 
 const policiesPath = (namespace = shop): string =>
   `/apis/networking.k8s.io/v1/namespaces/${namespace}/networkpolicies`;
+const antreaPolicies = `/apis/crd.antrea.io/v1beta1/namespaces/${shop}/networkpolicies`;
 const clusterPolicies = '/apis/crd.antrea.io/v1beta1/clusternetworkpolicies';
 const adminPolicies = '/apis/policy.networking.k8s.io/v1alpha1/adminnetworkpolicies';
 const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
@@ -95,6 +98,11 @@ const adminPolicy = (name: string, priority: number) => ({
   kind: 'AdminNetworkPolicy',
   metadata: { name, annotations: federated, labels: { version: String(priority) } },
   spec: { priority, subject: { namespaces: {} } },
+});
+
+const antreaPolicy = (name: string, priority: number) => ({
+  ...clusterPolicy(name, priority),
+  kind: 'NetworkPolicy',
 });
 
 /** As a cluster with an older version of Antrea, which knows fewer priorities. */
@@ -243,6 +251,52 @@ suite('federated policies of three clusters', { skip }, () => {
     await untilEntities(north, 'north 10.1.0.7, south 10.2.0.8');
     await south.send('DELETE', `/api/v1/namespaces/${shop}/services/till`);
     await untilEntities(north, 'north 10.1.0.7');
+  });
+
+  test('can be of the namespaced kind of Antrea, beside a NetworkPolicy of the same name', async () => {
+    await south.create(policiesPath(), policy('twin', 'one'));
+    await west.create(antreaPolicies, antreaPolicy('twin', 5));
+    await untilVersions(`${antreaPolicies}/twin`, '5 5 5');
+    await untilVersions(at('twin'), 'one one one');
+    await nextSecond();
+    await north.send('PATCH', `${antreaPolicies}/twin`, {
+      metadata: { labels: { version: '6' } },
+      spec: { priority: 6 },
+    });
+    await untilVersions(`${antreaPolicies}/twin`, '6 6 6');
+    await nextSecond();
+    await south.send('DELETE', `${antreaPolicies}/twin`);
+    await untilVersions(`${antreaPolicies}/twin`, '- - -');
+    assert.equal(await versions(at('twin')), 'one one one');
+  });
+
+  test('that all members edit at once are the same in all of them', async () => {
+    await north.create(policiesPath(), policy('meet', 'zero'));
+    await untilVersions(at('meet'), 'zero zero zero');
+    for (const cluster of [north, south, west]) {
+      await untilReason(cluster, 'meet', 'Live Replicated');
+    }
+    for (let round = 0; round < 3; round++) {
+      await sleep(1000 - (Date.now() % 1000));
+      await Promise.all([north, south, west].map((each) => edit(each, at('meet'), each.name)));
+      let seen = '';
+      await until(
+        async () => {
+          const stamps = await Promise.all(
+            [north, south, west].map(async (each) => {
+              const found = await find<RecordObject>(each, recordPath(shop, 'meet'));
+              return JSON.stringify(found?.spec.stamp);
+            }),
+          );
+          seen = `${await versions(at('meet'))} ${stamps.join(' ')}`;
+          const areEqual = new Set((await versions(at('meet'))).split(' ')).size === 1;
+          return areEqual && new Set(stamps).size === 1;
+        },
+        () => `all members have one version, and not ${seen}`,
+      );
+      assert.notEqual(await versionIn(north, at('meet')), 'zero');
+      await nextSecond();
+    }
   });
 
   test('have names of up to 253 characters', async () => {
@@ -395,6 +449,28 @@ suite('federated policies of three clusters', { skip }, () => {
     await untilVersions(at('kept'), 'two two two');
     await untilVersions(at('newer'), 'new new new');
     await untilVersions(at('dropped'), '- - -');
+  });
+
+  test('are those of the last edit where the clock of a supervisor was an hour ahead', async () => {
+    const [lubeck, bruges] = [league.site('lubeck'), league.site('bruges')];
+    await bruges.end('SIGTERM');
+    await bruges.start(shiftedClock(3_600_000));
+    await lubeck.end('SIGTERM');
+    await south.create(policiesPath(), policy('clocks', 'one'));
+    await untilVersions(at('clocks'), 'one one one');
+    await nextSecond();
+    await edit(west, at('clocks'), 'ahead');
+    await untilVersions(at('clocks'), 'ahead ahead ahead');
+    await lubeck.start();
+    await bruges.end('SIGTERM');
+    await nextSecond();
+    await edit(north, at('clocks'), 'right');
+    await untilVersions(at('clocks'), 'right right right');
+    await nextSecond();
+    await south.send('DELETE', at('clocks'));
+    await untilVersions(at('clocks'), '- - -');
+    await bruges.start();
+    await league.ready();
   });
 
   suite('admission', () => {

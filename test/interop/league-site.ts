@@ -22,6 +22,12 @@ export interface SiteSettings {
 /** Short, so that another site takes over soon. */
 const shortTimes = ['--kubernetes-lease-seconds=5', '--kubernetes-unreachable-seconds=2'];
 
+/** The environment of a daemon whose wall clock is moved. */
+export const shiftedClock = (byMs: number) => ({
+  NODE_OPTIONS: `--import=${join(import.meta.dirname, '../e2e/shift-clock.ts')} --disable-warning=ExperimentalWarning`,
+  SHIFT_CLOCK_MS: String(byMs),
+});
+
 /** As in the status of Federation. */
 export interface MemberStatus {
   readonly clusterID: string;
@@ -60,9 +66,10 @@ export class LeagueSite {
     return this.#daemon;
   }
 
-  async start(): Promise<void> {
+  /** With variables for this time. */
+  async start(env: SiteSettings['env'] = {}): Promise<void> {
     const flags = ['--trust-domain', trustDomainOf(this.name), ...this.#flags];
-    this.#daemon = await startDaemon(this.#dataDir, flags, this.#env);
+    this.#daemon = await startDaemon(this.#dataDir, flags, { ...this.#env, ...env });
   }
 
   async end(signal: NodeJS.Signals): Promise<void> {
