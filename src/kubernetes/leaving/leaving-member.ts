@@ -21,7 +21,7 @@ import type { MemberLeader } from '../members/member.ts';
 import { leaseName } from '../names.ts';
 import { explainFailure, withRemedy } from './explain-leaving.ts';
 import type { MemberRecord } from './member-record.ts';
-import type { FarewellTerm } from './remove-own-copies.ts';
+import type { FarewellTerm } from './farewell-rounds.ts';
 
 /** What is left after a day is for the operator: the cluster may not exist any more. */
 export const giveUpMs = 86_400_000;

@@ -1,43 +1,21 @@
 // Removes all copies from a member that left, and our condition on its Services, in one term of its leader.
 
-import type { KubeClient } from '../../core/kube/kube-client.ts';
-import { HansaError } from '../../core/errors/error.ts';
-import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { findCopies, otherConditions, servicePath, slicePath } from '../copies/find-copies.ts';
 import { pathOfEntity } from '../entities/compile-external-entities.ts';
 import { otherExportConditions } from '../mcs/find-imports.ts';
 import { exportPath, importPath } from '../mcs/mcs-objects.ts';
-import type { Term } from '../../core/reconcile/controller.ts';
 import { FencedWriter } from '../fencing/fenced-writer.ts';
+import { type FarewellTerm, farewellRounds } from './farewell-rounds.ts';
 
-/** The work in a member that this site leads for the last time. */
-export interface FarewellTerm extends Term {
-  readonly client: KubeClient;
-}
-
-/** Each round finds what changed during the one before. Two are usual. */
-const maxRounds = 5;
-
-/** Rejects with HANSA_CONFLICT if users or programs write the copies all the time. */
+/** Rejects with HANSA_CONFLICT if copies are left. */
 export async function removeOwnCopies({ client, ...term }: FarewellTerm): Promise<void> {
-  const { signal } = term;
   const writer = new FencedWriter(client, term);
-  const attempt = async (work: () => Promise<unknown>): Promise<void> => {
-    signal.throwIfAborted();
-    try {
-      await work();
-    } catch (error) {
-      const isRace = error instanceof KubeStatusError && [404, 409].includes(error.status);
-      if (!isRace) throw error;
-    }
-  };
-  for (let round = 1; round <= maxRounds; round++) {
-    signal.throwIfAborted();
+  await farewellRounds(term.signal, 'Copies', async (attempt) => {
     const found = await findCopies(client);
     const { slices, entities, members, imports, exports } = found;
     const services = [...found.services, ...found.vmServices, ...found.importServices];
     const all = [services, slices, entities, members, imports, exports];
-    if (all.every(({ length }) => length === 0)) return;
+    if (all.every(({ length }) => length === 0)) return true;
     for (const slice of slices) {
       await attempt(() => writer.remove(slicePath(slice.metadata), slice));
     }
@@ -61,9 +39,6 @@ export async function removeOwnCopies({ client, ...term }: FarewellTerm): Promis
         writer.replaceStatus(servicePath(service.metadata), { ...service, status }),
       );
     }
-  }
-  throw new HansaError(
-    'HANSA_CONFLICT',
-    `Copies are left after ${maxRounds} rounds: another program writes them.`,
-  );
+    return false;
+  });
 }

@@ -1,38 +1,26 @@
 // Removes the records and the replicas of federated policies from a member that left, in one term of its leader.
 // Policies of users stay.
 
-import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { FencedWriter } from '../fencing/fenced-writer.ts';
 import type { PolicyKind } from '../policies/policy-kinds.ts';
 import { pathOfRecord } from '../policies/policy-records.ts';
+import { type FarewellTerm, farewellRounds } from './farewell-rounds.ts';
 import { findRecords, findReplicas } from './find-replicas.ts';
-import type { FarewellTerm } from './remove-own-copies.ts';
 
-/** Each round finds what changed during the one before. The next attempt finds the rest. */
-const rounds = 2;
-
+/** Rejects with HANSA_CONFLICT if replicas are left. */
 export async function removeOwnPolicies(
   { client, ...term }: FarewellTerm,
   kinds: readonly PolicyKind[],
 ): Promise<void> {
-  const { signal } = term;
   const writer = new FencedWriter(client, term);
-  const attempt = async (work: () => Promise<unknown>): Promise<void> => {
-    signal.throwIfAborted();
-    try {
-      await work();
-    } catch (error) {
-      const isRace = error instanceof KubeStatusError && [404, 409].includes(error.status);
-      if (!isRace) throw error;
-    }
-  };
-  for (let round = 1; round <= rounds; round++) {
+  await farewellRounds(term.signal, 'Federated policies of other clusters', async (attempt) => {
+    const records = await findRecords(client);
     // A policy that is absent while its record is there would count as deleted by a user.
-    for (const record of await findRecords(client)) {
+    for (const record of records) {
       await attempt(() => writer.remove(pathOfRecord(record.metadata.name), record));
     }
     const { replicas } = await findReplicas(client, kinds);
-    if (replicas.length === 0) return;
     for (const { path, ...object } of replicas) await attempt(() => writer.remove(path, object));
-  }
+    return records.length === 0 && replicas.length === 0;
+  });
 }
