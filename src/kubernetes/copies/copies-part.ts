@@ -7,7 +7,7 @@ import type { SourceSink } from '../../core/reconcile/source.ts';
 import { annotatedCopies } from './annotated-copies.ts';
 import type { CopyRules } from './copy-rules.ts';
 import { MemberEvents } from './member-events.ts';
-import { Paced, type PacedRun } from './origin-pacer.ts';
+import { paced, type PacedRun } from './origin-pacer.ts';
 import { syncCondition } from './sync-conditions.ts';
 import { parseSyncKey } from './sync-keys.ts';
 import { syncLimits } from './sync-limits.ts';
@@ -34,17 +34,9 @@ export function partWith(
       return new MemberEvents(term);
     },
     reconcile: async (key, context) => {
-      if (term === undefined) return undefined;
-      const run = term.pacer.begin(key);
-      try {
-        return await reconcile(term, key, context, run);
-      } catch (error) {
-        // It is added again when it may write.
-        if (error instanceof Paced) return undefined;
-        throw error;
-      } finally {
-        run.end();
-      }
+      const current = term;
+      if (current === undefined) return undefined;
+      return paced(current.pacer, key, (run) => reconcile(current, key, context, run));
     },
   };
 }

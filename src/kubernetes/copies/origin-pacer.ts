@@ -176,6 +176,23 @@ export class OriginPacer {
   }
 }
 
+/** Runs `work` for a key. Resolves to undefined where it must wait: the key is added again when it may write. */
+export async function paced<T>(
+  pacer: OriginPacer,
+  key: string,
+  work: (run: PacedRun) => Promise<T | undefined>,
+): Promise<T | undefined> {
+  const run = pacer.begin(key);
+  try {
+    return await work(run);
+  } catch (error) {
+    if (error instanceof Paced) return undefined;
+    throw error;
+  } finally {
+    run.end();
+  }
+}
+
 /** One run of a key. */
 export interface PacedRun {
   /** Whether its key waits for a write, so that it need not look at anything. */

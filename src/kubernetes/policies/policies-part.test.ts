@@ -410,3 +410,26 @@ test('a refused version is not looked at again once it is deleted', async () => 
   assert.ok(results.has(key));
   assert.equal(results.get(key), undefined);
 });
+
+test('a member with many policies delays no policy of another one', async () => {
+  const many = 300;
+  const league = await policyLeague();
+  // Each request takes some time, so that the runs of the controller are all in use.
+  const { cut } = await league.supervise('lubeck.example', { delayMs: () => 5 });
+  await league.settle(30_000);
+  const [a, b, c] = ['a', 'b', 'c'].map((id) => league.cluster(id));
+  assert.ok(a !== undefined && b !== undefined && c !== undefined);
+  const floods = (): number =>
+    c.all('networkpolicies').filter(({ metadata }) => metadata.name.startsWith('flood')).length;
+  cut.add('c');
+  for (let at = 0; at < many; at++) await a.apply('networkpolicies', policy('v1', `flood-${at}`));
+  await league.settle(60_000);
+  cut.delete('c');
+  while (floods() === 0) await league.clock.advance(1);
+  await b.apply('networkpolicies', policy('v1', 'calm'));
+  while (contentIn(c, 'calm') === undefined) await league.clock.advance(1);
+  assert.ok(floods() < many / 2, `${floods()} policies of the other member came first`);
+  await league.settle(60_000);
+  assert.equal(floods(), many);
+  assert.deepEqual(league.refusals, []);
+});

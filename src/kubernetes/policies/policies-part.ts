@@ -1,6 +1,7 @@
 // The part of the member controller that brings federated policies into a member, and records which version it has.
 
 import type { MemberPart } from '../controllers/member-controller.ts';
+import { paced } from '../copies/origin-pacer.ts';
 import { markMember } from './mark-member.ts';
 import { PolicyEvents } from './policy-events.ts';
 import { parsePolicyKey } from './policy-keys.ts';
@@ -16,13 +17,14 @@ export function policiesPart(options: PolicyOptions): MemberPart {
       return new PolicyEvents(term);
     },
     reconcile: async (key, context) => {
-      if (term === undefined) return undefined;
+      const current = term;
+      if (current === undefined) return undefined;
       const parsed = parsePolicyKey(key);
       switch (parsed.type) {
         case 'policy':
-          return syncPolicy(term, parsed.ref, context);
+          return paced(current.pacer, key, (run) => syncPolicy(current, parsed.ref, context, run));
         case 'mark':
-          return markMember(term, context);
+          return markMember(current, context);
         default:
           return undefined;
       }

@@ -3,6 +3,8 @@
 
 import type { Clock } from '../../core/clock/clock.ts';
 import type { SourceSink } from '../../core/reconcile/source.ts';
+import { parallelism } from '../controllers/member-controller.ts';
+import { OriginPacer } from '../copies/origin-pacer.ts';
 import { RecentWrites } from '../copies/recent-writes.ts';
 import { isOpen } from '../copies/synced-member.ts';
 import type { PolicySettings } from '../settings.ts';
@@ -67,6 +69,8 @@ export class PolicyTerm {
   readonly answers = new Map<string, string>();
   /** When the condition of a record was last written, in monotonic time. */
   readonly toldMs = new Map<string, number>();
+  /** By the member that has the content. The stamp does not count: its cluster can be forged. */
+  readonly pacer: OriginPacer;
   readonly #kinds: ReadonlyMap<string, PolicyKind>;
 
   constructor(options: PolicyOptions, sink: Pick<SourceSink, 'add'>) {
@@ -75,6 +79,7 @@ export class PolicyTerm {
     this.sink = sink;
     this.#kinds = new Map(settings.kinds.map((kind) => [idOfKind(kind), kind]));
     this.definitions = new Definitions(member.client, clock);
+    this.pacer = new OriginPacer({ clock, parallelism, add: (key) => sink.add(key) });
     this.policies = new RecentWrites(
       clock,
       (key) => {
@@ -96,6 +101,7 @@ export class PolicyTerm {
   stop(): void {
     this.policies.stop();
     this.records.stop();
+    this.pacer.stop();
   }
 
   /**

@@ -4,6 +4,7 @@
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
 import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
+import type { PacedRun } from '../copies/origin-pacer.ts';
 import { asConflict } from '../copies/sync-term.ts';
 import type { Namespace } from '../objects.ts';
 import { readNamespace } from '../members/read-objects.ts';
@@ -25,6 +26,7 @@ export async function syncPolicy(
   term: PolicyTerm,
   ref: PolicyRef,
   context: ReconcileContext,
+  run: Pick<PacedRun, 'write' | 'deletes'>,
 ): Promise<ReconcileResult | undefined> {
   const { member } = term.options;
   const kind = term.kindOf(ref);
@@ -39,6 +41,7 @@ export async function syncPolicy(
     if (step.do === 'rest') return rest(term, ref, step, context);
     if (step.do === 'read') fresh = await readFresh(term, ref, kind);
     else {
+      pace(run, step, member.clusterID);
       await applied(term, ref, kind, step, fresh, context);
       // What was read holds until this leader writes the policy.
       if (step.do === 'record' || step.do === 'forget') continue;
@@ -47,6 +50,17 @@ export async function syncPolicy(
     }
   }
   return { requeueAfterMs: 0 };
+}
+
+/** A record without a write of the policy is about an edit in the target, or about a deletion. */
+function pace(
+  run: Pick<PacedRun, 'write' | 'deletes'>,
+  step: Exclude<Step, { readonly do: 'rest' }>,
+  clusterID: string,
+): void {
+  if (step.do === 'create' || step.do === 'replace') run.write([step.source]);
+  else if (step.do === 'record') run.write([clusterID]);
+  else run.deletes(clusterID);
 }
 
 /** What the caches and own writes, or a fresh read, say that is to be done next. */
