@@ -257,7 +257,7 @@ function property(
           }
         },
       ),
-      { numRuns: 25 },
+      { numRuns: 15 },
     );
   });
 }
