@@ -180,7 +180,7 @@ export class SpireCluster {
     if (moved !== undefined) return this.#refuse(object, run, moved);
     const apis = await this.#apis.read();
     this.#watches.follow(apis);
-    // Whoever wrote these counts, so wait until they are read.
+    // ClusterFederatedTrustDomains of users are relationships too, so wait until they are read.
     const domains = this.#watches.domains();
     if (apis.hasFederatedTrustDomains && domains === undefined) return undefined;
     const { spec } = read;
