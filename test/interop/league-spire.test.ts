@@ -42,6 +42,8 @@ const withSpec = (object: Json, spec: object): Json => ({
   ...object,
   spec: { ...object.spec, ...spec },
 });
+/** Two admission policies refuse a Service with a selector and without an epoch. Either answers first. */
+const refusedService = /epoch of its term|of type ClusterIP/;
 const called = (object: Json, other: string): Json => ({
   ...object,
   metadata: { ...object.metadata, name: other },
@@ -70,7 +72,7 @@ suite('a SPIRE server in a member of a cluster set', { skip }, () => {
     });
 
   test('is refused to a site that does not operate it', async () => {
-    await cluster.refuses('site', 'POST', services, service, /epoch of its term/);
+    await cluster.refuses('site', 'POST', services, service, refusedService);
     await cluster.refuses('site', 'POST', policies, policy, /epoch of its term/);
   });
 
@@ -121,7 +123,7 @@ suite('a SPIRE server in a member of a cluster set', { skip }, () => {
       { selector: { 'app.kubernetes.io/name': 'spire-server' } },
     ]) {
       const bad = withSpec(service, spec);
-      await cluster.refuses('site', 'POST', services, bad, /epoch of its term|of type ClusterIP/);
+      await cluster.refuses('site', 'POST', services, bad, refusedService);
     }
     for (const podSelector of [{}, { matchLabels: { app: 'web' } }]) {
       const bad = withSpec(policy, { podSelector });
@@ -132,13 +134,13 @@ suite('a SPIRE server in a member of a cluster set', { skip }, () => {
   test('lends its marks to no other object', async () => {
     const bare = annotated(service, { [spireSiteAnnotation]: undefined });
     for (const bad of [called(service, 'web'), bare]) {
-      await cluster.refuses('site', 'POST', services, bad, /epoch of its term/);
+      await cluster.refuses('site', 'POST', services, bad, refusedService);
     }
     // An epoch makes it a copy, and a copy has other rules.
     const epoch = annotated(service, { [epochAnnotation]: '9' });
     await cluster.refuses('site', 'POST', services, epoch, /a copy/);
     const elsewhere = { ...service, metadata: { ...service.metadata, namespace: 'shop' } };
-    await cluster.refuses('site', 'POST', shopServices, elsewhere, /epoch of its term/);
+    await cluster.refuses('site', 'POST', shopServices, elsewhere, refusedService);
     const federated = annotated(policy, { [policyAnnotation]: 'true' });
     for (const bad of [called(policy, 'web'), federated]) {
       await cluster.refuses('site', 'POST', policies, bad, /epoch of its term/);
