@@ -125,8 +125,7 @@ async function runTests(
   const needed = new Set([...toolsOf.values()].flat());
   const tools = buildTools(toolNames.filter((name) => needed.has(name)));
   const isEndToEnd = (file: string): boolean => /^test\/(e2e|interop)\//.test(file);
-  const alone: RunOptions = { concurrency: 1, onEnd };
-  // Tests with clusters wait most of the time: for starts, leases and watches. Two at once need about half the time.
+  // These tests wait most of the time: for starts, leases and watches. Two at once need about half the time.
   const inPairs: RunOptions = { concurrency: Math.min(cores, 2), onEnd };
   // Tests that start processes may send signals or change the environment: each has its own process.
   const starting = withoutTools.filter((file) => !unit.includes(file) && !isEndToEnd(file));
@@ -135,12 +134,24 @@ async function runTests(
     { concurrency: cores, shared: true, onEnd },
   );
   await runFiles(starting, { concurrency: cores, onEnd });
-  await runFiles(withoutTools.filter(isEndToEnd), alone);
+  // A file at the end of a run has no other beside it. So one run takes all files whose programs are built.
+  let ready = withoutTools.filter(isEndToEnd);
   for (const [name, built] of tools) {
-    await built;
-    await runFiles(byLastTool.get(name) ?? [], inPairs);
+    if (!(await isSettled(built))) {
+      await runFiles(ready, inPairs);
+      ready = [];
+      await built;
+    }
+    ready.push(...(byLastTool.get(name) ?? []));
   }
+  await runFiles(ready, inPairs);
 }
+
+const isSettled = (work: Promise<void>): Promise<boolean> =>
+  Promise.race([
+    work.then(() => true),
+    new Promise<boolean>((resolve) => setImmediate(resolve, false)),
+  ]);
 
 /** Runs tests whose processes, and the processes that these start, write which lines they have run. */
 async function withCoverage(work: (onEnd: () => void) => Promise<void>): Promise<void> {
