@@ -46,6 +46,13 @@ const sources = {
     module: 'github.com/openshift/api',
     files: ['route/v1/zz_generated.crd-manifests/routes.crd.yaml'],
   },
+  /** ClusterFederatedTrustDomain and ClusterSPIFFEID of spire-controller-manager, and what else it watches. */
+  spire: {
+    module: 'github.com/spiffe/spire-controller-manager',
+    files: ['clusterfederatedtrustdomains', 'clusterspiffeids', 'clusterstaticentries'].map(
+      (plural) => `config/crd/bases/spire.spiffe.io_${plural}.yaml`,
+    ),
+  },
 } as const satisfies Record<string, CrdSource>;
 
 export type CrdSet = keyof typeof sources;

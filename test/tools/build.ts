@@ -101,6 +101,10 @@ const tools = {
     package: 'k8s.io/kubernetes/cmd/kube-controller-manager',
   },
   'external-dns': { module: 'external-dns', package: '.' },
+  'spire-controller-manager': {
+    module: 'spire-controller-manager',
+    package: 'github.com/spiffe/spire-controller-manager/cmd',
+  },
   'spire-server': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-server' },
   'spire-agent': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-agent' },
   // For `make compat`. No test names them, so `make test` does not build them.

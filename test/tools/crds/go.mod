@@ -6,6 +6,7 @@ go 1.26.0
 
 require (
 	github.com/openshift/api v0.0.0-20251015095338-264e80a2b6e7
+	github.com/spiffe/spire-controller-manager v0.6.0
 	sigs.k8s.io/gateway-api v1.6.3
 	sigs.k8s.io/mcs-api v0.5.2
 	sigs.k8s.io/network-policy-api v0.1.7
