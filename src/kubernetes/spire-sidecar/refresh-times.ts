@@ -23,6 +23,8 @@ interface Times {
   lastRefreshMs: number | undefined;
   lastError: string | undefined;
   failures: number;
+  /** Whether this process has refreshed it. */
+  isRefreshed: boolean;
   isRunning: boolean;
   timer: Timer | undefined;
 }
@@ -97,6 +99,7 @@ export class RefreshTimes {
         lastRefreshMs: undefined,
         lastError: undefined,
         failures: 0,
+        isRefreshed: false,
         isRunning: false,
         timer: undefined,
       };
@@ -115,12 +118,13 @@ export class RefreshTimes {
   async #refresh(trustDomain: string, times: Times): Promise<void> {
     times.isRunning = true;
     let hintSeconds = 0;
-    const { lastError, lastRefreshMs } = times;
+    const { lastError, isRefreshed } = times;
     try {
       await this.#spire.refresh(trustDomain, refreshWithinMs);
       times.lastRefreshMs = this.#clock.now();
       times.lastError = undefined;
       times.failures = 0;
+      times.isRefreshed = true;
       hintSeconds = await this.#hintOf(trustDomain);
     } catch (error) {
       times.lastError = messageOf(error).slice(0, longestError);
@@ -130,7 +134,8 @@ export class RefreshTimes {
     }
     if (this.#times.get(trustDomain) !== times) return;
     this.#schedule(trustDomain, times, waitOf(times.failures, hintSeconds));
-    const isFirst = lastRefreshMs === undefined && times.lastRefreshMs !== undefined;
+    // Also after a restart: the bundle may have been withheld until now.
+    const isFirst = !isRefreshed && times.isRefreshed;
     if (isFirst || times.lastError !== lastError) this.#changed(trustDomain);
   }
 

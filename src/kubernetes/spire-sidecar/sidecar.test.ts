@@ -157,6 +157,17 @@ suite('the sidecar of a SPIRE server', () => {
     assert.equal(scene.status('b.example')?.withheld, undefined);
   });
 
+  test('gives a withheld bundle back with the first refresh after a restart', async () => {
+    await scene.ask([b], { withholdStaleBundles: true });
+    scene.spire.entriesHeld.set('web', ['b.example']);
+    scene.spire.dead.set('b.example', 'connection refused');
+    await scene.clock.advance(4_200_000);
+    assert.deepEqual(scene.spire.entriesHeld.get('web'), []);
+    scene.spire.dead.clear();
+    await scene.restart();
+    assert.deepEqual(scene.spire.entriesHeld.get('web'), ['b.example']);
+  });
+
   test('leaves a stale bundle in use without that setting', async () => {
     await scene.ask([b]);
     scene.spire.entriesHeld.set('web', ['b.example']);
