@@ -11,11 +11,13 @@ import { peerCommand } from './commands/peer.ts';
 import { peeringErrors } from './errors.ts';
 import { peerCheck } from './doctor/peer.ts';
 import { revocationEffect } from './peers/peer-rows.ts';
+import { type PeeringSettings, peeringSettings } from './settings.ts';
 import { peeringStatus } from './status.ts';
 
-export const peeringPlane: Plane = {
+export const peeringPlane: Plane<PeeringSettings> = {
   name: 'peering',
   kinds: [federationPeerKind, federationGrantKind, serviceOfferKind],
+  settings: peeringSettings,
   errors: peeringErrors,
   guide: ['peering'],
   nextCommand: (dataDir) => `peer invite --data-dir ${dataDir}`,
@@ -29,8 +31,8 @@ export const peeringPlane: Plane = {
       return peers.length === 0 ? undefined : revocationEffect(peers.map(({ name }) => name));
     },
   },
-  start: async (context) => {
+  start: async (context, settings) => {
     const { startPeering } = await import('./start.ts');
-    return startPeering(context);
+    return startPeering(context, settings);
   },
 };

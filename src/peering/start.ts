@@ -32,9 +32,13 @@ import { peerDirectory } from './peers/peer-directory.ts';
 import { PeerFederations, type SpiffeFederation } from './peers/peer-federation.ts';
 import { isLive, peerTransitions } from './peers/peer-states.ts';
 import { Redemptions } from './handshake/redemptions.ts';
+import type { PeeringSettings } from './settings.ts';
 import { wishesOf } from './peers/wishes.ts';
 
-export async function startPeering(context: PlaneContext): Promise<RunningPlane> {
+export async function startPeering(
+  context: PlaneContext,
+  settings: PeeringSettings,
+): Promise<RunningPlane> {
   const { trustDomain, store, clock, random, audit, metrics, sealer, authority } = context;
   // Peers keep calling each other while a bundle is stale.
   const { heldBundles: bundles, transport, advertiseURL } = context;
@@ -65,6 +69,7 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
     transport,
     clock,
     random,
+    settings,
     own: authority,
     document: async () => (await publisher.current()).document.toString('utf8'),
     advertiseURL,
@@ -72,6 +77,7 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
   const handshake = new Handshake({
     store,
     clock,
+    settings,
     sealer,
     peers,
     federations,
@@ -83,6 +89,7 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
     trustDomain,
     store,
     clock,
+    settings,
     transport,
     bundles,
     peers,
@@ -102,10 +109,10 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
   });
   return {
     controllers: [
-      peerController({ store, clock, handshake }),
+      peerController({ store, clock, settings, handshake }),
       distrustController({ store, clock, handshake }),
-      heartbeatController({ store, clock, random, peers, heartbeats, results }),
-      announcementController({ store, clock, peers, heartbeats }),
+      heartbeatController({ store, clock, random, settings, peers, heartbeats, results }),
+      announcementController({ store, clock, settings, peers, heartbeats }),
       grantController(context),
       enforcementController(context),
     ],

@@ -1,15 +1,5 @@
-// All intervals, timeouts and rate limits of peering.
+// The intervals, timeouts and rate limits of peering that users do not set. settings.ts has the others.
 
-/** How often a site sends a heartbeat to each peer. */
-export const heartbeatIntervalMs = 2000;
-/** A peer is silent after three missed heartbeats. Silence does not end trust, so this may be short. */
-export const silentAfterMs = 3 * heartbeatIntervalMs;
-/** Timeout of a call between sites. Below `silentAfterMs`, so that a slow answer does not count as silence. */
-export const callTimeoutMs = 4000;
-/** Timeout of one step of the handshake, which takes two connections. */
-export const handshakeTimeoutMs = 10_000;
-/** How long a redeemed invitation waits for confirmation by an operator. */
-export const confirmWithinMs = 4 * 3_600_000;
 /** How often the acceptor polls the inviter for the confirmation. */
 export const confirmPollMs = 2000;
 /** How long the inviter waits for the first heartbeat of the acceptor, which may have to poll first. */

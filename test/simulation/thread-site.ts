@@ -30,6 +30,7 @@ import { ReconcileRuntime } from '../../src/core/reconcile/runtime.ts';
 import { createSealer } from '../../src/core/store/sealing/sealer.ts';
 import type { Store } from '../../src/core/store/store.ts';
 import { peeringPlane } from '../../src/peering/plane.ts';
+import { defaultPeeringSettings } from '../../src/peering/settings.ts';
 import { auditWrites } from '../../src/server/audit/audit-writes.ts';
 import { PlaneHost } from '../../src/server/plane-host.ts';
 import { resourceClient } from '../../src/server/resources/resource-client.ts';
@@ -188,7 +189,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
   await planes.start(
     [noting(trustOfSites(place.rotation), routes), noting(peeringPlane, routes)],
     registry,
-    new Map(),
+    new Map([[peeringPlane.name, defaultPeeringSettings]]),
     context,
   );
   const runtime = new ReconcileRuntime({

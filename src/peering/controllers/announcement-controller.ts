@@ -9,12 +9,13 @@ import type { Store } from '../../core/store/store.ts';
 import type { HeartbeatExchange } from '../peers/heartbeat-exchange.ts';
 import { type PeerRepository, peersCollection } from '../peers/peer-repository.ts';
 import { isLive } from '../peers/peer-states.ts';
-import { callTimeoutMs } from '../timing.ts';
+import type { PeeringSettings } from '../settings.ts';
 import { peeringLease } from './peer-controller.ts';
 
 export function announcementController(parts: {
   readonly store: Store;
   readonly clock: Clock;
+  readonly settings: Pick<PeeringSettings, 'callTimeoutMs'>;
   readonly peers: PeerRepository;
   readonly heartbeats: HeartbeatExchange;
 }): Controller {
@@ -23,7 +24,7 @@ export function announcementController(parts: {
     name: 'peering-announcements',
     lease: `${peeringLease}.announcements`,
     parallelism: 64,
-    timeoutMs: 2 * callTimeoutMs,
+    timeoutMs: 2 * parts.settings.callTimeoutMs,
     sources: [
       new StoreSource({
         store,

@@ -7,7 +7,8 @@ import { createLog } from '../../core/log/json-log.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { HeartbeatExchange } from '../peers/heartbeat-exchange.ts';
 import type { PeerRepository } from '../peers/peer-repository.ts';
-import { heartbeatIntervalMs, tellEveryMs } from '../timing.ts';
+import { defaultPeeringSettings } from '../settings.ts';
+import { tellEveryMs } from '../timing.ts';
 import { heartbeatController } from './heartbeat-controller.ts';
 
 async function scene() {
@@ -23,6 +24,7 @@ async function scene() {
     store: await openStore({ driver: 'memory' }, { clock }),
     clock,
     random: new SeededRandom('heartbeats'),
+    settings: defaultPeeringSettings,
     peers: { get: async () => peer as FederationPeer } as unknown as PeerRepository,
     heartbeats: {
       message: () => ({ offers: site.offers }),
@@ -83,7 +85,7 @@ test('what could not be told waits for the next heartbeat', async () => {
   const { clock, site, told, run } = await scene();
   site.fails = true;
   const waitMs = await run();
-  assert.ok(waitMs <= heartbeatIntervalMs);
+  assert.ok(waitMs <= defaultPeeringSettings.heartbeatMs);
   await clock.advance(tellEveryMs);
   await run();
   assert.equal(told.length, 1);

@@ -12,14 +12,8 @@ import type { HeartbeatExchange } from '../peers/heartbeat-exchange.ts';
 import { type PeerRepository, peersCollection } from '../peers/peer-repository.ts';
 import { PeerRate } from '../peers/peer-rate.ts';
 import { isLive } from '../peers/peer-states.ts';
-import {
-  callTimeoutMs,
-  firstHeartbeatMs,
-  heartbeatIntervalMs,
-  messageCost,
-  tellEveryMs,
-  tellLimit,
-} from '../timing.ts';
+import type { PeeringSettings } from '../settings.ts';
+import { firstHeartbeatMs, messageCost, tellEveryMs, tellLimit } from '../timing.ts';
 import { peeringLease } from './peer-controller.ts';
 
 const grants = kindReader(federationGrantKind);
@@ -28,11 +22,12 @@ export function heartbeatController(parts: {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
+  readonly settings: Pick<PeeringSettings, 'heartbeatMs' | 'callTimeoutMs'>;
   readonly peers: PeerRepository;
   readonly heartbeats: HeartbeatExchange;
   readonly results: Counter<'direction' | 'result'>;
 }): Controller {
-  const { store, clock, random, peers, heartbeats, results } = parts;
+  const { store, clock, random, settings, peers, heartbeats, results } = parts;
   const everybody = (): readonly string[] =>
     store.list(peersCollection).entries.map(({ name }) => name);
   const sent = new Map<string, LastSent>();
@@ -43,7 +38,7 @@ export function heartbeatController(parts: {
     // A peer that does not answer takes a slot until the timeout. This many can be silent without
     // delaying the others.
     parallelism: 256,
-    timeoutMs: 2 * callTimeoutMs,
+    timeoutMs: 2 * settings.callTimeoutMs,
     sources: [
       new StoreSource({ store, clock, collection: peersCollection }),
       // Sends changed grants at once.
@@ -83,7 +78,7 @@ export function heartbeatController(parts: {
         if (!news.take(peer.metadata.uid, cost)) return later(last.dueMs - nowMs);
       }
       // Jitter, so that heartbeats to many peers do not stay synchronized.
-      const periodMs = heartbeatIntervalMs * (0.9 + random.unit() / 10);
+      const periodMs = settings.heartbeatMs * (0.9 + random.unit() / 10);
       sent.set(name, { text, atMs: nowMs, dueMs: nowMs + periodMs });
       try {
         await heartbeats.send(peer, message, signal);

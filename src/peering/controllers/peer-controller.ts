@@ -14,7 +14,7 @@ import {
   type InvitationRecord,
   invitationsCollection,
 } from '../handshake/records.ts';
-import { handshakeTimeoutMs } from '../timing.ts';
+import type { PeeringSettings } from '../settings.ts';
 
 const invitations = recordReader<InvitationRecord>(invitationsCollection);
 
@@ -24,6 +24,7 @@ export const peeringLease = 'controller.peering';
 export function peerController(parts: {
   readonly store: Store;
   readonly clock: Clock;
+  readonly settings: Pick<PeeringSettings, 'handshakeTimeoutMs'>;
   readonly handshake: Handshake;
 }): Controller {
   const { store, clock, handshake } = parts;
@@ -34,7 +35,7 @@ export function peerController(parts: {
     lease: peeringLease,
     // A handshake with a site that does not answer takes a slot until the timeout.
     parallelism: 16,
-    timeoutMs: 3 * handshakeTimeoutMs,
+    timeoutMs: 3 * parts.settings.handshakeTimeoutMs,
     backOff: { firstMs: 50, longestMs: 10_000 },
     sources: [
       source(peersCollection),

@@ -3,6 +3,7 @@ import { before, suite, test } from 'node:test';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { Acceptor } from './acceptor.ts';
+import { defaultPeeringSettings } from '../settings.ts';
 import { keyDigests } from '../../core/identity/bundle/fingerprint.ts';
 import {
   type Answering,
@@ -35,6 +36,7 @@ suite('an accepting site', () => {
       transport,
       clock: new VirtualClock(),
       random: new SeededRandom('acceptor'),
+      settings: defaultPeeringSettings,
       own: bruges.authority,
       document: async () => documentOf([bruges]),
       advertiseURL: () => 'https://bruges.example:8443',

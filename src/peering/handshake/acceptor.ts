@@ -26,7 +26,7 @@ import {
   type RedeemAnswer,
 } from '../messages.ts';
 import { refusalOf } from '../client/remote-error.ts';
-import { handshakeTimeoutMs } from '../timing.ts';
+import type { PeeringSettings } from '../settings.ts';
 import { peeringError } from '../errors.ts';
 
 export interface AcceptorParts {
@@ -34,6 +34,7 @@ export interface AcceptorParts {
   readonly transport: Transport;
   readonly clock: Clock;
   readonly random: Random;
+  readonly settings: Pick<PeeringSettings, 'handshakeTimeoutMs'>;
   readonly own: { readonly bundle: Bundle };
   /** The published SPIFFE bundle document of this site. */
   readonly document: () => Promise<string>;
@@ -91,7 +92,7 @@ export class Acceptor {
         url: inviter.url,
         verify: (chain) => this.#verify(inviter, verified.pinned, chain),
         asSite: true,
-        timeoutMs: handshakeTimeoutMs,
+        timeoutMs: this.#parts.settings.handshakeTimeoutMs,
         signal,
       }),
     );
@@ -122,7 +123,7 @@ export class Acceptor {
         // Verified below, with keys that come over this connection.
         verify: () => undefined,
         asSite: false,
-        timeoutMs: handshakeTimeoutMs,
+        timeoutMs: this.#parts.settings.handshakeTimeoutMs,
       }),
     );
     try {

@@ -8,7 +8,8 @@ import { peeringError } from '../errors.ts';
 import { peerFinalizer } from '../peers/peer-repository.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { testAcceptance, type TestPeerSite, testPeerSite } from './test-peer-site.ts';
-import { confirmPollMs, confirmWithinMs } from '../timing.ts';
+import { defaultPeeringSettings } from '../settings.ts';
+import { confirmPollMs } from '../timing.ts';
 
 const name = 'bruges.example';
 const { signal } = new AbortController();
@@ -86,7 +87,7 @@ suite('a site that redeemed an invitation of this one', () => {
   test('is revoked where no operator confirms it in time, and cannot be confirmed after', async () => {
     const site = await redeemed('it was made for no trust domain');
     await reconcile(site);
-    await site.clock.advance(confirmWithinMs - 1000);
+    await site.clock.advance(defaultPeeringSettings.confirmWithinMs - 1000);
     assert.deepEqual(await reconcile(site), { requeueAfterMs: 1000 });
     await site.clock.advance(1000);
     await reconcile(site);

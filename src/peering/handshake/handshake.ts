@@ -27,12 +27,14 @@ import {
 } from './records.ts';
 import type { Redemptions } from './redemptions.ts';
 import { isFinal } from '../client/remote-error.ts';
-import { confirmPollMs, confirmWithinMs } from '../timing.ts';
+import type { PeeringSettings } from '../settings.ts';
+import { confirmPollMs } from '../timing.ts';
 import { askedForDeletion, askedForState } from '../peers/wishes.ts';
 
 export interface HandshakeParts {
   readonly store: Store;
   readonly clock: Clock;
+  readonly settings: Pick<PeeringSettings, 'confirmWithinMs'>;
   readonly sealer: Sealer;
   readonly peers: PeerRepository;
   readonly federations: PeerFederations;
@@ -190,7 +192,9 @@ export class Handshake {
     }
     if (outcome instanceof HansaError) {
       const expiresAtMs =
-        record.step === 'pending' ? record.startedAtMs + confirmWithinMs : record.expiresAtMs;
+        record.step === 'pending'
+          ? record.startedAtMs + this.#parts.settings.confirmWithinMs
+          : record.expiresAtMs;
       if (!isFinal(outcome) && clock.now() < expiresAtMs) {
         const cause = causeOfFailure(outcome);
         await peers.note(name, (status) => because(status, cause, outcome.message));
@@ -323,7 +327,7 @@ export class Handshake {
       );
       return undefined;
     }
-    const leftMs = redeemed.atMs + confirmWithinMs - clock.now();
+    const leftMs = redeemed.atMs + this.#parts.settings.confirmWithinMs - clock.now();
     if (leftMs > 0) return { requeueAfterMs: Math.min(leftMs, 60_000) };
     await peers.step(name, 'revoke', 'no operator of this site confirmed it in time');
     return undefined;

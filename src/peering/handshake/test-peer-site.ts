@@ -23,6 +23,7 @@ import type { AcceptanceRecord, InvitationRecord, Redemption } from './records.t
 import { Redemptions } from './redemptions.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { wishesOf } from '../peers/wishes.ts';
+import { defaultPeeringSettings } from '../settings.ts';
 
 const sealingKey = Buffer.alloc(32, 1);
 
@@ -98,6 +99,7 @@ export async function testPeerSite(
   const shared = {
     store,
     clock,
+    settings: defaultPeeringSettings,
     sealer: createSealer(sealingKey, random),
     peers,
     federations: new PeerFederations(federations, clock),

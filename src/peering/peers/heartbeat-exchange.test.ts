@@ -15,14 +15,16 @@ import { contractVersion, type Heartbeat } from '../messages.ts';
 import { PeerRepository, peeringWrites, peersCollection } from './peer-repository.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import { documentOf, testIdentity } from '../handshake/test-handshake.ts';
-import { newsLimit, silentAfterMs } from '../timing.ts';
+import { defaultPeeringSettings } from '../settings.ts';
+import { newsLimit } from '../timing.ts';
 import { peeringError } from '../errors.ts';
 
 const lubeck = await testIdentity('lubeck.example');
 const bruges = await testIdentity('bruges.example');
 const hash = 'ab'.repeat(32);
+const { silentAfterMs } = defaultPeeringSettings;
 
-async function scene() {
+async function scene(settings = defaultPeeringSettings) {
   const clock = new VirtualClock();
   const store = await openStore({ driver: 'memory' }, { clock });
   const random = new SeededRandom('heartbeats');
@@ -40,6 +42,7 @@ async function scene() {
       trustDomain: TrustDomain.parse('lubeck.example'),
       store,
       clock,
+      settings,
       transport: { connect: () => Promise.reject(new Error('this test makes no calls')) },
       bundles: new FederatedBundles(store, lubeck.authority, clock),
       peers,
@@ -185,8 +188,8 @@ for (const [what, code, cause] of [
 suite('the silence of a peer', () => {
   const hourMs = 3_600_000;
   const lost = new Error('no answer');
-  const active = async () => {
-    const made = await scene();
+  const active = async (settings = defaultPeeringSettings) => {
+    const made = await scene(settings);
     await made.heartbeats.heard('bruges.example', beat());
     const state = async () => (await made.peers.get('bruges.example'))?.status?.state;
     assert.equal(await state(), 'active');
@@ -196,6 +199,17 @@ suite('the silence of a peer', () => {
   test('degrades it after three heartbeats, and not before', async () => {
     const { clock, heartbeats, state } = await active();
     await clock.advance(silentAfterMs);
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'active');
+    await clock.advance(1);
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'degraded');
+  });
+
+  test('degrades it after the time that the site is configured with', async () => {
+    const settings = { ...defaultPeeringSettings, silentAfterMs: 300_000 };
+    const { clock, heartbeats, state } = await active(settings);
+    await clock.advance(settings.silentAfterMs);
     await heartbeats.missed('bruges.example', lost);
     assert.equal(await state(), 'active');
     await clock.advance(1);

@@ -37,12 +37,14 @@ import { because, causeOfFailure } from './peer-cause.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import { isLive } from './peer-states.ts';
 import { refusalOf } from '../client/remote-error.ts';
-import { callTimeoutMs, newsLimit, silentAfterMs } from '../timing.ts';
+import type { PeeringSettings } from '../settings.ts';
+import { newsLimit } from '../timing.ts';
 
 export interface HeartbeatParts {
   readonly trustDomain: TrustDomain;
   readonly store: Store;
   readonly clock: Clock;
+  readonly settings: Pick<PeeringSettings, 'silentAfterMs' | 'callTimeoutMs'>;
   readonly transport: Transport;
   readonly bundles: BundleSource;
   readonly peers: PeerRepository;
@@ -145,7 +147,7 @@ export class HeartbeatExchange {
 
   /** The peer did not answer: updates its status, and degrades it after silence in both directions. */
   async missed(name: string, error: unknown): Promise<void> {
-    const { peers, clock } = this.#parts;
+    const { peers, clock, settings } = this.#parts;
     const peer = await peers.get(name);
     if (!isLive(peer?.status?.state)) return;
     const why = wordsFor(error);
@@ -160,7 +162,7 @@ export class HeartbeatExchange {
         nowMs,
       ),
     });
-    if (peer?.status?.state === 'active' && this.silentForMs(peer) > silentAfterMs) {
+    if (peer?.status?.state === 'active' && this.silentForMs(peer) > settings.silentAfterMs) {
       await peers.step(name, 'degrade', why, unreachable);
     } else {
       await peers.note(name, unreachable);
@@ -192,7 +194,7 @@ export class HeartbeatExchange {
     const heardMs = parseTimestamp(peer.status?.lastHeartbeatAt ?? '') ?? 0;
     const sinceMs = parseTimestamp(peer.status?.since ?? '') ?? 0;
     const silentMs = this.#parts.clock.now() - Math.max(heardMs, sinceMs);
-    return Math.min(Math.max(silentMs, 0), silentAfterMs);
+    return Math.min(Math.max(silentMs, 0), this.#parts.settings.silentAfterMs);
   }
 
   /** Forgets a peer that is no longer live. */
@@ -212,7 +214,7 @@ export class HeartbeatExchange {
       url,
       verify: (chain) => this.#verify(TrustDomain.parse(name), chain),
       asSite: true,
-      timeoutMs: callTimeoutMs,
+      timeoutMs: this.#parts.settings.callTimeoutMs,
       signal,
     });
     try {

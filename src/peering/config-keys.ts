@@ -1,0 +1,39 @@
+// The configuration keys of the peering plane. settings.ts turns their values into settings.
+
+import { configKey, optionalConfigKey } from '../core/config/config-key.ts';
+import { parseCount } from '../core/config/config-values.ts';
+
+export const peeringKeys = {
+  // Not below 2: the limits in timing.ts admit a heartbeat of maximum size every two seconds.
+  'peering.heartbeatSeconds': configKey({
+    placeholder: 'SECONDS',
+    meaning: 'How often the site sends a heartbeat to each peer.',
+    default: '2',
+    parse: parseCount(2, 600),
+  }),
+  'peering.silentAfterSeconds': optionalConfigKey({
+    placeholder: 'SECONDS',
+    meaning:
+      'After how many seconds without a heartbeat, in either direction, a peer counts as silent and becomes degraded. Silence does not end trust.',
+    withoutIt: 'three heartbeats, and at least one heartbeat plus peering.callTimeoutSeconds',
+    parse: parseCount(3, 86_400),
+  }),
+  'peering.callTimeoutSeconds': configKey({
+    placeholder: 'SECONDS',
+    meaning: 'How long the site waits for the answer to a heartbeat or announcement.',
+    default: '4',
+    parse: parseCount(1, 60),
+  }),
+  'peering.handshakeTimeoutSeconds': configKey({
+    placeholder: 'SECONDS',
+    meaning: 'How long one step of the handshake with another site may take.',
+    default: '10',
+    parse: parseCount(1, 120),
+  }),
+  'peering.confirmWithinMinutes': configKey({
+    placeholder: 'MINUTES',
+    meaning: 'How long a redeemed invitation waits for an operator who confirms it.',
+    default: '240',
+    parse: parseCount(1, 10_080),
+  }),
+};

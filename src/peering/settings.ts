@@ -1,0 +1,51 @@
+// The settings of the peering plane, and the function that builds them from its configuration keys.
+
+import type { ValuesOf } from '../core/config/config-key.ts';
+import { definePlaneSettings } from '../core/config/plane-settings.ts';
+import { peeringKeys } from './config-keys.ts';
+
+export interface PeeringSettings {
+  /** How often a site sends a heartbeat to each peer. */
+  readonly heartbeatMs: number;
+  /** Silence does not end trust, so this may be short. */
+  readonly silentAfterMs: number;
+  /** Timeout of a call between sites. Below `silentAfterMs`, so that a slow answer does not count as silence. */
+  readonly callTimeoutMs: number;
+  /** Timeout of one step of the handshake, which takes two connections. */
+  readonly handshakeTimeoutMs: number;
+  /** How long a redeemed invitation waits for confirmation by an operator. */
+  readonly confirmWithinMs: number;
+}
+
+export const defaultPeeringSettings: PeeringSettings = {
+  heartbeatMs: 2000,
+  silentAfterMs: 6000,
+  callTimeoutMs: 4000,
+  handshakeTimeoutMs: 10_000,
+  confirmWithinMs: 4 * 3_600_000,
+};
+
+/** The least time after which a missed heartbeat can be told from a slow one. */
+const leastSilence = (values: ValuesOf<typeof peeringKeys>): number =>
+  values['peering.heartbeatSeconds'] + values['peering.callTimeoutSeconds'];
+
+export const peeringSettings = definePlaneSettings({
+  keys: peeringKeys,
+  read: (values): PeeringSettings => ({
+    heartbeatMs: values['peering.heartbeatSeconds'] * 1000,
+    silentAfterMs:
+      (values['peering.silentAfterSeconds'] ??
+        Math.max(3 * values['peering.heartbeatSeconds'], leastSilence(values))) * 1000,
+    callTimeoutMs: values['peering.callTimeoutSeconds'] * 1000,
+    handshakeTimeoutMs: values['peering.handshakeTimeoutSeconds'] * 1000,
+    confirmWithinMs: values['peering.confirmWithinMinutes'] * 60_000,
+  }),
+  problems: (values, _site, remembered) => {
+    const silentAfter = values['peering.silentAfterSeconds'];
+    return silentAfter === undefined || silentAfter >= leastSilence(values)
+      ? []
+      : [
+          `peering.silentAfterSeconds (${silentAfter}) must be at least ${leastSilence(values)}: peering.heartbeatSeconds plus peering.callTimeoutSeconds${remembered('peering.silentAfterSeconds', 'peering.heartbeatSeconds', 'peering.callTimeoutSeconds')}`,
+        ];
+  },
+});
