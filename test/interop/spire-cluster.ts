@@ -42,7 +42,8 @@ export class SpireCluster {
   #uid = '';
   #agentFolder = '';
 
-  static async start(name: string, etcd: Etcd): Promise<SpireCluster> {
+  /** `isOperated`: a site installs and applies everything (`operated-spire.ts`). */
+  static async start(name: string, etcd: Etcd, isOperated = false): Promise<SpireCluster> {
     const cluster = await startKubeCluster(name, {
       etcd,
       controllers: ['statefulset-controller', 'garbage-collector-controller'],
@@ -57,7 +58,7 @@ export class SpireCluster {
       });
       const spire = new SpireCluster(`${name}.example`, cluster, kubelet);
       try {
-        await spire.#prepare();
+        if (!isOperated) await spire.#prepare();
       } catch (error) {
         await spire.stop();
         throw error;

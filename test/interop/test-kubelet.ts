@@ -67,6 +67,7 @@ export class TestKubelet {
   readonly #options: TestKubeletOptions;
   readonly #door: Server;
   readonly #pods = new Map<string, RunningPod>();
+  readonly #envs = new Map<string, Readonly<Record<string, string>>>();
   readonly #stop = new AbortController();
   #loop: Promise<void> = Promise.resolve();
 
@@ -102,6 +103,11 @@ export class TestKubelet {
   /** The folder of this machine that a volume of a running Pod is. */
   volume(pod: string, name: string): string {
     return this.#find(pod).volume(name);
+  }
+
+  /** Variables of containers of this name, from their next start on. */
+  setEnv(container: string, env: Readonly<Record<string, string>>): void {
+    this.#envs.set(container, env);
   }
 
   /** How often a container of a Pod ended and started again. A new Pod starts at 0. */
@@ -239,11 +245,12 @@ export class TestKubelet {
         within: this.host.within,
         script: mountScript([...common, ...mounts]),
         command: [...words, ...(container.args ?? [])],
-        env: {
+        env: () => ({
           ...env,
+          ...this.#envs.get(container.name),
           KUBERNETES_SERVICE_HOST: 'kubernetes.default.svc',
           KUBERNETES_SERVICE_PORT: String(port),
-        },
+        }),
         log: join(this.folder, `${name}-${container.name}.log`),
       });
     });
@@ -329,7 +336,7 @@ interface ContainerRun {
   readonly within: readonly string[];
   readonly script: string;
   readonly command: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: () => Readonly<Record<string, string>>;
   readonly log: string;
 }
 
@@ -408,7 +415,7 @@ class RunningContainer {
       const output = openSync(log, 'a');
       const child = spawn(program, words, {
         stdio: ['ignore', output, output],
-        env: { ...process.env, ...env },
+        env: { ...process.env, ...env() },
       });
       this.#child = child;
       const [code] = (await once(child, 'exit')) as [number | null];
