@@ -26,6 +26,7 @@ import type { CachedRecord } from './policy-records.ts';
 import { policyOfKey, type PolicyRef, recordNameOf } from './policy-ref.ts';
 import type { Place, PolicyView, Sighting, TargetView } from './policy-state.ts';
 import type { CachedPolicy } from './read-policy.ts';
+import { JointReads } from './joint-reads.ts';
 import type { Stamp } from './stamp.ts';
 import { syncRecordName } from '../../api/kinds/policy-record.ts';
 
@@ -58,6 +59,8 @@ export class PolicyTerm {
   readonly options: PolicyOptions;
   readonly sink: Pick<SourceSink, 'add'>;
   readonly definitions: Definitions;
+  /** Of the places of policies. */
+  readonly reads = new JointReads();
   readonly policies: RecentWrites<CachedPolicy>;
   readonly records: RecentWrites<CachedRecord>;
   /** These by `policyKey`. */

@@ -11,7 +11,7 @@ import { readNamespace } from '../members/read-objects.ts';
 import { applyStep } from './apply-policy.ts';
 import { compilePolicy, type Step } from './compile-policy.ts';
 import { policyKey } from './policy-keys.ts';
-import { collectionOf, pathOfPolicy, type PolicyKind } from './policy-kinds.ts';
+import { collectionOf, idOfKind, pathOfPolicy, type PolicyKind } from './policy-kinds.ts';
 import { isRead, servesKind } from './policy-member.ts';
 import type { PolicyRef } from './policy-ref.ts';
 import type { Place } from './policy-state.ts';
@@ -130,7 +130,7 @@ function isHalfServed(term: PolicyTerm, ref: PolicyRef): boolean {
 
 /**
  * The policy first: if it is absent, and its collection, CRD and namespace are there after that, it did not go with
- * one of them.
+ * one of them. Those three are the same for many policies.
  */
 async function readFresh(term: PolicyTerm, ref: PolicyRef, kind: PolicyKind): Promise<FreshState> {
   const { client } = term.options.member;
@@ -138,8 +138,8 @@ async function readFresh(term: PolicyTerm, ref: PolicyRef, kind: PolicyKind): Pr
   const found = await orMissing(() => client.get(pathOfPolicy(kind, namespace, name)));
   const path = collectionOf(kind, namespace);
   const [response, definition, within] = await Promise.all([
-    client.request({ method: 'GET', path, query: { limit: '1' } }),
-    term.definitions.read(kind),
+    term.reads.read(path, () => client.request({ method: 'GET', path, query: { limit: '1' } })),
+    term.reads.read(idOfKind(kind), () => term.definitions.read(kind)),
     namespaceOf(term, kind, namespace),
   ]);
   if (response.status !== 200 && response.status !== 404) {
@@ -157,13 +157,15 @@ async function readFresh(term: PolicyTerm, ref: PolicyRef, kind: PolicyKind): Pr
 }
 
 async function namespaceOf(
-  { options }: PolicyTerm,
+  { options, reads }: PolicyTerm,
   { isNamespaced }: PolicyKind,
   name: string,
 ): Promise<Pick<Place, 'namespace' | 'namespaceUID'>> {
   if (!isNamespaced) return { namespace: 'open', namespaceUID: '' };
   const path = kubePath`/api/v1/namespaces/${name}`;
-  const sent = await orMissing(() => options.member.client.get<Namespace>(path));
+  const sent = await reads.read(path, () =>
+    orMissing(() => options.member.client.get<Namespace>(path)),
+  );
   if (sent === undefined) return { namespace: 'missing', namespaceUID: '' };
   const { metadata, status } = readNamespace(sent);
   const isClosing = metadata.deletionTimestamp !== undefined || status?.phase === 'Terminating';
