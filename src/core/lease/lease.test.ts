@@ -145,6 +145,33 @@ describe('holding a lease', () => {
     await hold.stop();
   });
 
+  test('warns once in an outage, however long it lasts', async () => {
+    const { clock, store, options } = await makeSite();
+    const leases = breakable(store.leases);
+    const warnings: string[] = [];
+    const sink = { write: (line: string) => void warnings.push(line) };
+    const log = createLog({ level: 'warn', format: 'json', clock, sink });
+    const hold = holdLease(options('one', { leases, log }), untilAborted);
+    await clock.advance(0);
+    for (const count of [1, 2]) {
+      leases.state = 'failing';
+      await clock.advance(durationMs * 2);
+      warnings.length = 0;
+      await clock.advance(durationMs * 100);
+      assert.deepEqual(warnings, [], `outage ${count}`);
+      leases.state = 'well';
+      await clock.advance(durationMs);
+      assert.equal(await holderOf(store), 'one');
+    }
+    leases.state = 'failing';
+    warnings.length = 0;
+    await clock.advance(durationMs * 2);
+    assert.ok(warnings.some((line) => line.includes('cannot acquire the lease')));
+    leases.state = 'well';
+    await clock.advance(durationMs);
+    await hold.stop();
+  });
+
   test('does not start work with a lease that took too long to get', async () => {
     const { clock, store, options } = await makeSite();
     let delayMs = durationMs;

@@ -105,9 +105,14 @@ async function loop(
   const { name, clock, random, metrics } = options;
   const log = options.log.with({ component: 'lease', lease: name });
   metrics?.notHeld(name);
+  let failures = 0;
   while (!stopping.aborted) {
     const sentMs = clock.monotonic();
-    const lease = await acquire(options, log, stopping);
+    const { lease, error } = await acquire(options, stopping);
+    failures = error === undefined ? 0 : failures + 1;
+    // An outage can last for days.
+    if (failures === 1) log.warn('cannot acquire the lease; retrying', { error });
+    else if (failures > 1) log.debug('still cannot acquire the lease', { error, failures });
     if (lease !== undefined) {
       metrics?.held(name, lease.epoch);
       const tookMs = lease.sentMs ?? sentMs;
@@ -234,16 +239,13 @@ async function keep(
 }
 
 async function acquire(
-  options: LeaseOptions,
-  log: Log,
+  { leases, name, holder, durationMs }: LeaseOptions,
   stopping: AbortSignal,
-): Promise<LeaseState | undefined> {
-  const { leases, name, holder, durationMs } = options;
+): Promise<{ readonly lease?: LeaseState | undefined; readonly error?: unknown }> {
   try {
-    return await unlessAborted(leases.acquire(name, holder, durationMs), stopping);
+    return { lease: await unlessAborted(leases.acquire(name, holder, durationMs), stopping) };
   } catch (error) {
-    log.warn('cannot acquire the lease; retrying', { error });
-    return undefined;
+    return { error: error ?? new Error('the lease was refused without a reason') };
   }
 }
 

@@ -231,4 +231,25 @@ describe('the leader of a member', () => {
     await clock.advance(25_000);
     assert.equal(stateOf('app1'), 'Unreachable Unreachable');
   });
+
+  test('asks twice a second for a Lease that it cannot reach, and no more often for one that is refused', async () => {
+    const { clock, cluster, campaign } = await setUp();
+    const asked = async (ms: number): Promise<number> => {
+      cluster.requests.length = 0;
+      await clock.advance(ms);
+      return cluster.requests.filter((each) => each.startsWith(`GET ${paths.leases}`)).length;
+    };
+    campaign('one');
+    await clock.advance(1000);
+    cluster.isAway = true;
+    // Its term must end first.
+    await clock.advance(30_000);
+    const unreachable = await asked(30_000);
+    assert.ok(unreachable >= 30 && unreachable <= 120, `${unreachable} requests`);
+    cluster.isAway = false;
+    cluster.refusals.set(paths.leases, 503);
+    await clock.advance(5000);
+    const refused = await asked(30_000);
+    assert.ok(refused >= 8 && refused <= 30, `${refused} requests`);
+  });
 });

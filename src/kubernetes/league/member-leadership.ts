@@ -4,6 +4,7 @@
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { KubeLeaseTable } from '../../core/kube/lease/kube-lease-table.ts';
 import type { LeaseRecord } from '../../core/kube/lease/kube-lease.ts';
+import { failureOf } from '../../core/kube/reflector/reflector-failure.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Leadership } from '../../core/reconcile/controller.ts';
 import { LeaseLeadership } from '../../core/reconcile/lease-leadership.ts';
@@ -110,9 +111,14 @@ interface LeaseEars {
   readonly isOld: (epoch: number) => boolean;
 }
 
+/** A cluster that is back is noticed this soon. Each attempt costs one connection. */
+const unreachableMs = 500;
+
 class HeardLeases implements LeaseTable {
   readonly #table: KubeLeaseTable;
   readonly #ears: LeaseEars;
+  /** Whether the last request got no answer. An API server that answers is not asked more often. */
+  #isUnreachable = false;
   /** Whether the current request has read the Lease. */
   isRead = false;
 
@@ -143,16 +149,19 @@ class HeardLeases implements LeaseTable {
   }
 
   askAgainMs(name: string): number | undefined {
-    return this.#table.askAgainMs(name);
+    const usualMs = this.#table.askAgainMs(name);
+    return this.#isUnreachable ? Math.min(unreachableMs, usualMs ?? unreachableMs) : usualMs;
   }
 
   async #heard(request: Promise<LeaseState | undefined>): Promise<LeaseState | undefined> {
     this.isRead = false;
     try {
       const state = await request;
+      this.#isUnreachable = false;
       this.#ears.tried(undefined);
       return state === undefined || this.#ears.isOld(state.epoch) ? undefined : state;
     } catch (error) {
+      this.#isUnreachable = failureOf(error).reason === 'unreachable';
       if (this.isRead) this.#ears.tried(error);
       else this.#ears.failed(error);
       throw error;
