@@ -1,19 +1,13 @@
 // Applies one step of the compiler to the target: writes the policy or its record, or deletes one of them.
 
 import { HansaError } from '../../core/errors/error.ts';
-import type { JsonRecord } from '../../core/json/is-record.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import type { ReconcileContext } from '../../core/reconcile/controller.ts';
 import { asConflict } from '../copies/sync-term.ts';
 import { writerOf, type Written } from '../fencing/fenced-writer.ts';
-import {
-  deletingAnnotation,
-  policyAnnotation,
-  replicaAnnotation,
-  versionAnnotation,
-} from '../names.ts';
+import { policyAnnotation, replicaAnnotation, versionAnnotation } from '../names.ts';
 import type { Step } from './compile-policy.ts';
-import { ofCluster, type PolicyContent } from './policy-content.ts';
+import type { PolicyContent } from './policy-content.ts';
 import { policyKey } from './policy-keys.ts';
 import { apiVersionOf, collectionOf, pathOfPolicy, type PolicyKind } from './policy-kinds.ts';
 import { policyIn } from './policy-member.ts';
@@ -27,7 +21,7 @@ import {
 import { type PolicyRef, recordNameOf } from './policy-ref.ts';
 import type { HeldRecord, Version } from './policy-state.ts';
 import type { FreshState, PolicyTerm } from './policy-term.ts';
-import { readPolicy, textOfWritten } from './read-policy.ts';
+import { type CachedPolicy, readPolicy, readWhole, textOfWritten } from './read-policy.ts';
 
 type WritingStep = Exclude<Step, { readonly do: 'rest' | 'read' }>;
 
@@ -40,16 +34,14 @@ export async function applyStep(
   fresh: FreshState | undefined,
   context: ReconcileContext,
 ): Promise<void> {
-  const decided =
-    fresh === undefined ? term.policies.live(policyKey(ref))?.held : fresh.object?.held;
-  const version = decided?.resourceVersion;
+  const decided = fresh === undefined ? term.policies.live(policyKey(ref)) : fresh.object;
   switch (step.do) {
     case 'create':
       return create(term, ref, kind, step, context);
     case 'replace':
-      return replace(term, ref, kind, step, version, context);
+      return replace(term, ref, kind, step, decided, context);
     case 'remove':
-      return remove(term, ref, kind, version, context);
+      return remove(term, ref, kind, decided?.held.resourceVersion, context);
     case 'record':
       return writeRecord(term, ref, step.record, context);
     case 'forget':
@@ -90,33 +82,50 @@ async function create(
   );
 }
 
+/**
+ * Builds on the policy that was decided about, without reading it again. The API server refuses the write where the
+ * policy has another version or UID by now, so no edit of a user is lost: the next run decides about that edit.
+ * Admission compares the epoch with that of the stored policy and that of the Lease. The API server keeps the managers
+ * of fields where a write has none.
+ */
 async function replace(
   term: PolicyTerm,
   ref: PolicyRef,
   kind: PolicyKind,
   { version, source }: Sending,
-  decided: string | undefined,
+  decided: CachedPolicy | undefined,
   context: ReconcileContext,
 ): Promise<void> {
   const { client } = term.options.member;
   const content = contentFrom(term, ref, version, source);
   const path = pathOfPolicy(kind, ref.namespace, ref.name);
-  const live = await readAs(term, path, decided);
-  const { labels, annotations, ...metadata } = live.metadata;
-  const { [deletingAnnotation]: _deleting, ...kept } = ofCluster(annotations);
-  const { status } = live as unknown as JsonRecord;
-  const object: Written = {
+  const live =
+    decided?.rest === undefined
+      ? readWhole(await readAs(term, path, decided?.held.resourceVersion))
+      : { ...decided, rest: decided.rest };
+  const { labels, annotations, ...metadata } = live.rest.metadata;
+  const { status } = live.rest;
+  const { name, namespace } = live.metadata;
+  const object = {
     ...content.fields,
     ...(status !== undefined && { status }),
-    apiVersion: live.apiVersion,
-    kind: live.kind,
+    apiVersion: apiVersionOf(kind),
+    kind: kind.kind,
     metadata: {
       ...metadata,
-      labels: { ...content.labels, ...ofCluster(labels) },
-      annotations: { ...content.annotations, ...kept, [versionAnnotation]: textOfWritten(version) },
+      name,
+      ...(namespace !== undefined && { namespace }),
+      labels: { ...content.labels, ...labels },
+      annotations: {
+        ...content.annotations,
+        ...annotations,
+        [versionAnnotation]: textOfWritten(version),
+      },
     },
   };
-  await sent(term, ref, version, live, () => writerOf(client, context).replace(path, object, live));
+  await sent(term, ref, version, live, () =>
+    writerOf(client, context).replace<Written>(path, object, live),
+  );
 }
 
 /** The content of a version, of the cache of the member that has it. */
@@ -157,13 +166,13 @@ async function sent(
   term: PolicyTerm,
   ref: PolicyRef,
   { stamp }: Version,
-  base: Written | undefined,
+  base: CachedPolicy | undefined,
   write: () => Promise<Written>,
 ): Promise<void> {
   const key = policyKey(ref);
   try {
     const answer = readPolicy(await write());
-    term.policies.wrote(key, answer, base && readPolicy(base));
+    term.policies.wrote(key, answer, base);
     term.answers.set(key, answer.held.resourceVersion);
     term.refusals.delete(key);
   } catch (error) {

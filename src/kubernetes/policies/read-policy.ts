@@ -2,11 +2,23 @@
 // of all others only the name matters. Never throws. Pure.
 
 import type { KubeObject } from '../../core/kube/kube-client.ts';
+import { costOf } from '../../core/kube/reflector/object-cost.ts';
 import type { JsonRecord } from '../../core/json/is-record.ts';
 import { compact, itemsIn, recordIn, textIn, timeIn } from '../members/field-values.ts';
-import { epochAnnotation, replicaAnnotation, versionAnnotation } from '../names.ts';
+import {
+  deletingAnnotation,
+  epochAnnotation,
+  replicaAnnotation,
+  versionAnnotation,
+} from '../names.ts';
 import type { ObjectMeta } from '../objects.ts';
-import { contentOf, hashOfContent, isFederated, type PolicyContent } from './policy-content.ts';
+import {
+  contentOf,
+  hashOfContent,
+  isFederated,
+  ofCluster,
+  type PolicyContent,
+} from './policy-content.ts';
 import type { HeldObject } from './policy-state.ts';
 import { parseStamp, textOfStamp } from './stamp.ts';
 
@@ -16,6 +28,18 @@ export interface CachedPolicy extends KubeObject {
   readonly held: Omit<HeldObject, 'isAnswer'>;
   /** Undefined without the annotation, and where it is too large. */
   readonly content: PolicyContent | undefined;
+  /** Undefined without the annotation, and where it is too large to be kept in memory. */
+  readonly rest: PolicyRest | undefined;
+}
+
+/** What stays when a site writes another content into the policy, and is not set by the API server. */
+export interface PolicyRest {
+  /** Owners, finalizers, and the labels and annotations that belong to the object in this cluster. */
+  readonly metadata: JsonRecord & {
+    readonly labels: Readonly<Record<string, string>>;
+    readonly annotations: Readonly<Record<string, string>>;
+  };
+  readonly status?: unknown;
 }
 
 /** The field manager of all writes of sites to policies. */
@@ -23,6 +47,9 @@ export const siteManager = 'hansa';
 
 /** The API server keeps at most ten that update, and one for each tool that applies. */
 const maxManagers = 200;
+
+/** Of the rest of a policy. `policyLimits` has room for this. A manifest that kubectl applied can be longer. */
+const maxRestBytes = 1024;
 
 export function readPolicy(object: KubeObject): CachedPolicy {
   const { apiVersion, kind } = object;
@@ -57,6 +84,42 @@ export function readPolicy(object: KubeObject): CachedPolicy {
       isTerminating: typeof metadata['deletionTimestamp'] === 'string',
     },
     content: hash === undefined ? undefined : content,
+    rest: isOurs ? smallRestOf(object as unknown as JsonRecord) : undefined,
+  };
+}
+
+/** As `readPolicy`, with its rest in any case. */
+export function readWhole(object: KubeObject): CachedPolicy & { readonly rest: PolicyRest } {
+  return { ...readPolicy(object), rest: restOf(object as unknown as JsonRecord) };
+}
+
+function smallRestOf(object: JsonRecord): PolicyRest | undefined {
+  const rest = restOf(object);
+  return costOf(rest).bytes > maxRestBytes ? undefined : rest;
+}
+
+function restOf({ metadata, status }: JsonRecord): PolicyRest {
+  const {
+    name: _name,
+    namespace: _namespace,
+    uid: _uid,
+    resourceVersion: _resourceVersion,
+    generation: _generation,
+    creationTimestamp: _creationTimestamp,
+    managedFields: _managedFields,
+    labels,
+    annotations,
+    ...others
+  } = recordIn(metadata);
+  // A site writes these two anew each time.
+  const {
+    [versionAnnotation]: _version,
+    [deletingAnnotation]: _deleting,
+    ...kept
+  } = ofCluster(annotations);
+  return {
+    metadata: { ...others, labels: ofCluster(labels), annotations: kept },
+    ...(status !== undefined && { status }),
   };
 }
 

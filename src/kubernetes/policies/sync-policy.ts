@@ -39,9 +39,9 @@ export async function syncPolicy(
     context.signal.throwIfAborted();
     const step = nextStep(term, ref, kind, fresh, isWritten);
     if (step.do === 'rest') return rest(term, ref, step, context);
+    pace(run, step, member.clusterID);
     if (step.do === 'read') fresh = await readFresh(term, ref, kind);
     else {
-      pace(run, step, member.clusterID);
       await applied(term, ref, kind, step, fresh, context);
       // What was read holds until this leader writes the policy.
       if (step.do === 'record' || step.do === 'forget') continue;
@@ -52,14 +52,17 @@ export async function syncPolicy(
   return { requeueAfterMs: 0 };
 }
 
-/** A record without a write of the policy is about an edit in the target, or about a deletion. */
+/**
+ * A record without a write of the policy is about an edit in the target, or about a deletion. Such a record follows
+ * a read. The run waits before the read, because it would have to read again after it has waited.
+ */
 function pace(
   run: Pick<PacedRun, 'write' | 'deletes'>,
   step: Exclude<Step, { readonly do: 'rest' }>,
   clusterID: string,
 ): void {
   if (step.do === 'create' || step.do === 'replace') run.write([step.source]);
-  else if (step.do === 'record') run.write([clusterID]);
+  else if (step.do === 'record' || step.do === 'read') run.write([clusterID]);
   else run.deletes(clusterID);
 }
 
