@@ -20,6 +20,18 @@ const withoutClusters =
     'coredns',
   ));
 
+const withoutSpire =
+  whyNoHosts() ||
+  (await missingTools(
+    'etcd',
+    'kubectl',
+    'kube-apiserver',
+    'kube-controller-manager',
+    'spire-server',
+    'spire-agent',
+    'go-spiffe',
+  ));
+
 /** The steps by title, in order; what was proved differs from run to run. */
 function titles(text: string): string[] {
   return [...text.matchAll(/^ ?\d+ {2}(\S.*?) {2,}\S/gm)].map(([, title = '']) => title);
@@ -42,6 +54,12 @@ suite('the demo', () => {
 
   test('of three clusters is true in every step', { skip: withoutClusters }, async () => {
     const { code, stdout, stderr } = await execute(process.execPath, ['test/e2e/demo-clusters.ts']);
+    assert.equal(code, 0, `${stdout}${stderr}`);
+    assert.ok(titles(stdout).length >= 10, stdout);
+  });
+
+  test('of SPIRE servers is true in every step', { skip: withoutSpire }, async () => {
+    const { code, stdout, stderr } = await execute(process.execPath, ['test/e2e/demo-spire.ts']);
     assert.equal(code, 0, `${stdout}${stderr}`);
     assert.ok(titles(stdout).length >= 10, stdout);
   });

@@ -237,6 +237,22 @@ plugins {
     }, `the agent of ${trustDomain} runs`);
   }
 
+  /** The entry of a workload federates with exactly these trust domains from now on. */
+  async setFederatesWith(workload: string, trustDomains: readonly string[]): Promise<void> {
+    const spiffeID = `-spiffeID=spiffe://${this.trustDomain}/${workload}`;
+    const shown = await this.run('entry', 'show', spiffeID, '-output', 'json');
+    const { entries } = JSON.parse(shown) as { readonly entries: readonly { id: string }[] };
+    await this.run(
+      'entry',
+      'update',
+      `-entryID=${entries[0]?.id ?? ''}`,
+      `-parentID=spiffe://${this.trustDomain}/agent`,
+      spiffeID,
+      `-selector=unix:path:${join(this.#agentFolder, workload)}`,
+      ...trustDomains.map((other) => `-federatesWith=spiffe://${other}`),
+    );
+  }
+
   /** Starts a workload that answers calls of this identity. Resolves to its URL. */
   async serve(workload: string, authorized: string): Promise<string> {
     const { address } = this.kubelet.host;
