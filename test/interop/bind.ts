@@ -1,15 +1,15 @@
 // A real BIND on loopback with one zone that takes updates (RFC 2136) signed with a TSIG key, and dig
 // to ask it.
 
-import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { openSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { freePort } from '../e2e/free-ports.ts';
 import { until } from '../e2e/until.ts';
+import { type Dig, digAt, whyNoDig } from './dig.ts';
 import { assertRunning, endProgram } from './program.ts';
 
 export interface TsigKey {
@@ -19,29 +19,20 @@ export interface TsigKey {
   readonly secret: string;
 }
 
-export interface NameServer {
+export interface NameServer extends Dig {
   readonly zone: string;
   readonly port: number;
   /** Signs updates and zone transfers. */
   readonly key: TsigKey;
-  /** The answer of `dig +short`, sorted. Empty for a name without such records. */
-  dig(name: string, type?: string): Promise<readonly string[]>;
-  /** The status of the answer, such as NXDOMAIN. */
-  statusOf(name: string, type?: string): Promise<string>;
   stop(): Promise<void>;
 }
 
 /** For node:test's `skip`: why BIND cannot run here, or false. */
 export function whyNoBind(): string | false {
-  for (const [command, flag] of [
-    ['named', '-v'],
-    ['dig', '-v'],
-  ] as const) {
-    if (spawnSync(command, [flag]).error !== undefined) {
-      return `SKIPPED: there is no ${command} on the PATH (scripts/setup.sh installs bind9 and bind9-dnsutils)`;
-    }
+  if (spawnSync('named', ['-v']).error !== undefined) {
+    return 'SKIPPED: there is no named on the PATH (scripts/setup.sh installs bind9)';
   }
-  return false;
+  return whyNoDig();
 }
 
 /** Resolves when it answers for the zone. */
@@ -79,22 +70,7 @@ function nameServer(
   key: TsigKey,
   stop: () => Promise<void>,
 ): NameServer {
-  const ask = async (...words: readonly string[]): Promise<string> => {
-    const server = ['@127.0.0.1', '-p', String(port), '+time=2', '+tries=2'];
-    const { stdout } = await promisify(execFile)('dig', [...server, ...words]);
-    return stdout;
-  };
-  return {
-    zone,
-    port,
-    key,
-    dig: async (name, type = 'A') => {
-      const lines = (await ask('+short', name, type)).split('\n');
-      return lines.filter((line) => line !== '').toSorted();
-    },
-    statusOf: async (name, type = 'A') => /status: (\w+)/.exec(await ask(name, type))?.[1] ?? '',
-    stop,
-  };
+  return { zone, port, key, ...digAt(port), stop };
 }
 
 async function untilItAnswers(server: NameServer, named: ChildProcess): Promise<void> {

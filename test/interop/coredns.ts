@@ -11,6 +11,7 @@ import { assertRunning, endProgram, startProgram } from './program.ts';
 export interface ClusterDns {
   /** Asks only this server. */
   readonly resolver: Resolver;
+  readonly port: number;
   stop(): Promise<void>;
 }
 
@@ -66,5 +67,5 @@ export async function startClusterDns(
     await stop();
     throw error;
   }
-  return { resolver, stop };
+  return { resolver, port: dnsPort, stop };
 }
