@@ -173,7 +173,13 @@ export class League {
       controllerOf: (member) =>
         memberController(member.clusterID, [
           copiesPart({ member, members, clock, log, namespace, lookUp }),
-          policiesPart({ member, members, clock, settings: settings.policies }),
+          policiesPart({
+            member,
+            members,
+            clock,
+            settings: settings.policies,
+            dnsPrefix: settings.dns.prefix,
+          }),
           vmsPart({ member, clock, namespace }),
           entitiesPart({ member, members, clock, namespace, lookUp }),
           ...(settings.multiClusterServices

@@ -14,6 +14,7 @@ import {
   contentIn,
   contents,
   deleteCrd,
+  dnsPrefix,
   endCrd,
   hourMs,
   installCrd,
@@ -388,7 +389,7 @@ test('a refused version is not looked at again once it is deleted', async () => 
   const results = new Map<string, unknown>();
   const league = await policyLeague({
     parts: ({ member, members, clock }) => {
-      const part = policiesPart({ member, members, clock, settings });
+      const part = policiesPart({ member, members, clock, settings, dnsPrefix });
       const reconcile: typeof part.reconcile = async (key, context) => {
         const result = await part.reconcile(key, context);
         results.set(`${member.clusterID} ${key}`, result);

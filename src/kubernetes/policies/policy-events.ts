@@ -6,14 +6,15 @@ import type { RunningSource } from '../../core/reconcile/source.ts';
 import type { Namespace } from '../objects.ts';
 import { markKey, policyKey } from './policy-keys.ts';
 import type { PolicyKind } from './policy-kinds.ts';
-import { knownPolicies, type PolicyMember } from './policy-member.ts';
+import { knownPolicies } from './policy-member.ts';
 import type { CachedRecord } from './policy-records.ts';
 import { refOf } from './policy-ref.ts';
+import { isGroup, type SelectingMember } from './policy-selection.ts';
 import type { PolicyTerm } from './policy-term.ts';
 import type { CachedPolicy } from './read-policy.ts';
 
 interface FollowedMember {
-  readonly member: PolicyMember;
+  readonly member: SelectingMember;
   readonly stops: readonly (() => void)[];
 }
 
@@ -29,6 +30,7 @@ export class PolicyEvents implements RunningSource {
       members.onChange((clusterID) => this.#memberChanged(clusterID)),
       member.namespaces.onChange((change) => this.#namespaceChanged(change)),
       member.policyRecords.onChange((change) => this.#ownRecordChanged(change)),
+      ...term.selection.follow(member),
       ...settings.kinds.flatMap((kind) => {
         const found = member.policies.get(idOf(kind));
         return found === undefined
@@ -61,6 +63,7 @@ export class PolicyEvents implements RunningSource {
   /** Whether a member can be read decides about all policies. */
   #memberChanged(clusterID: string): void {
     this.#follow(clusterID);
+    this.#term.selection.outdate();
     if (clusterID === this.#term.options.member.clusterID) this.#term.definitions.forget();
     this.resync();
   }
@@ -77,6 +80,7 @@ export class PolicyEvents implements RunningSource {
       member,
       stops: [
         member.policyRecords.onChange((change) => this.#recordChanged(change)),
+        ...this.#term.selection.follow(member),
         ...settings.kinds.flatMap((kind) => {
           const found = member.policies.get(idOf(kind));
           return found === undefined
@@ -97,6 +101,7 @@ export class PolicyEvents implements RunningSource {
     const isUsed = old?.held.isFederated === true || now?.held.isFederated === true;
     const one = now ?? old;
     if (isUsed && one !== undefined) this.#term.sink.add(policyKey(refOf(kind, one.metadata)));
+    if (isUsed && isGroup(kind)) this.#term.selection.outdate();
   }
 
   #ownRecordChanged(change: ObjectChange<CachedRecord>): void {
@@ -112,6 +117,7 @@ export class PolicyEvents implements RunningSource {
     const key = policyKey(ref);
     const isEcho = this.#term.policies.isEcho({ ...change, key });
     if (old === undefined) this.#notePlace(key, kind, ref.namespace);
+    if (isGroup(kind)) this.#term.selection.outdate();
     if (!isEcho) this.#noteSighting(key, change, isSeen);
     if (now === undefined) this.#term.places.delete(key);
     // A version that the API server refused can be edited here.

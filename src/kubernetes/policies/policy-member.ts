@@ -27,9 +27,9 @@ export interface PolicyMember extends Pick<Member, 'clusterID' | 'state' | 'isRe
   readonly policyRecords: Followed<CachedRecord>;
 }
 
-export interface PolicyMembers {
-  get(clusterID: string): PolicyMember | undefined;
-  list(): readonly PolicyMember[];
+export interface PolicyMembers<M extends PolicyMember = PolicyMember> {
+  get(clusterID: string): M | undefined;
+  list(): readonly M[];
   onChange(listener: (clusterID: string) => void): () => void;
 }
 

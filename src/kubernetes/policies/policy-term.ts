@@ -9,20 +9,20 @@ import { RecentWrites } from '../copies/recent-writes.ts';
 import { isOpen } from '../copies/synced-member.ts';
 import type { PolicySettings } from '../settings.ts';
 import { Definitions } from './definitions.ts';
-import { policyKey } from './policy-keys.ts';
+import { policyKey, selectionKey } from './policy-keys.ts';
 import { idOfKind, type PolicyKind } from './policy-kinds.ts';
 import {
   heldRecordIn,
   isOrigin,
   type Now,
   policyIn,
-  type PolicyMember,
   type PolicyMembers,
   servesKind,
   syncedMsOf,
   viewOf,
 } from './policy-member.ts';
 import type { CachedRecord } from './policy-records.ts';
+import { PolicySelection, type SelectingMember } from './policy-selection.ts';
 import { policyOfKey, type PolicyRef, recordNameOf } from './policy-ref.ts';
 import type { Place, PolicyView, Sighting, TargetView } from './policy-state.ts';
 import type { CachedPolicy } from './read-policy.ts';
@@ -32,10 +32,12 @@ import { syncRecordName } from '../../api/kinds/policy-record.ts';
 
 export interface PolicyOptions {
   /** The target: the member whose policies this part writes. */
-  readonly member: PolicyMember;
-  readonly members: PolicyMembers;
+  readonly member: SelectingMember;
+  readonly members: PolicyMembers<SelectingMember>;
   readonly clock: Clock;
   readonly settings: PolicySettings;
+  /** Of the annotations for ExternalDNS. */
+  readonly dnsPrefix: string;
 }
 
 /** Why the API server refused a version. */
@@ -74,15 +76,18 @@ export class PolicyTerm {
   readonly toldMs = new Map<string, number>();
   /** By the member that has the content. The stamp does not count: its cluster can be forged. */
   readonly pacer: OriginPacer;
+  readonly selection: PolicySelection;
   readonly #kinds: ReadonlyMap<string, PolicyKind>;
 
   constructor(options: PolicyOptions, sink: Pick<SourceSink, 'add'>) {
-    const { member, clock, settings } = options;
+    const { member, members, clock, settings, dnsPrefix } = options;
     this.options = options;
     this.sink = sink;
     this.#kinds = new Map(settings.kinds.map((kind) => [idOfKind(kind), kind]));
     this.definitions = new Definitions(member.client, clock);
     this.pacer = new OriginPacer({ clock, parallelism, add: (key) => sink.add(key) });
+    const changed = (): void => sink.add(selectionKey);
+    this.selection = new PolicySelection({ members, clock, dnsPrefix, changed });
     this.policies = new RecentWrites(
       clock,
       (key) => {

@@ -5,13 +5,17 @@ import { findCondition, setCondition } from '../../core/reconcile/conditions.ts'
 import { bounded } from '../copies/sync-conditions.ts';
 import { asConflict } from '../copies/sync-term.ts';
 import { writerOf, type Written } from '../fencing/fenced-writer.ts';
+import type { Condition } from '../objects.ts';
 import type { PolicyOutcome } from './compile-policy.ts';
+import { policyKey } from './policy-keys.ts';
 import { pathOfRecord, readRecord, sentRecord } from './policy-records.ts';
 import { type PolicyRef, recordNameOf } from './policy-ref.ts';
 import type { PolicyTerm } from './policy-term.ts';
+import type { Selection } from './view/selected-services.ts';
 
-/** The condition of records. */
+/** The conditions of records. The second one warns users, and is only in clusters that hold a version. */
 export const replicatedCondition = 'Replicated';
+export const selectsCondition = 'SelectsFederatedService';
 
 /** Between two writes for one record, so that a flapping policy does not become a flood of writes. */
 const pauseMs = 1000;
@@ -26,24 +30,24 @@ export async function tellOutcome(
   const name = recordNameOf(ref);
   const live = term.records.live(name);
   if (live === undefined) return undefined;
+  const { nowMs, monotonicMs } = term.now;
+  const known = live.status?.conditions;
   const update = {
     type: replicatedCondition,
     status: outcome.status,
     reason: outcome.reason,
     message: bounded(explainOutcome(ref, outcome)),
   };
-  const known = findCondition(live.status?.conditions, update.type);
-  const isTold =
-    known?.status === update.status &&
-    known.reason === update.reason &&
-    known.message === update.message;
-  if (isTold) return undefined;
-  const { nowMs, monotonicMs } = term.now;
+  const told = setCondition(known, update, nowMs);
+  const conditions = withSelection(told, selectionOf(term, ref, outcome), nowMs);
+  if (conditions === known) return undefined;
   const readyMs = (term.toldMs.get(name) ?? monotonicMs - pauseMs) + pauseMs;
-  if (readyMs > monotonicMs) return readyMs - monotonicMs;
+  const leftMs = readyMs - monotonicMs;
+  const waitMs = told === known ? Math.max(leftMs, term.selection.pauseOf(name)) : leftMs;
+  if (waitMs > 0) return waitMs;
   context.signal.throwIfAborted();
   term.toldMs.set(name, monotonicMs);
-  const conditions = setCondition(live.status?.conditions, update, nowMs);
+  if (conditions !== told) term.selection.told(name);
   const object: Written = { ...sentRecord(live), status: { conditions } } as Written;
   try {
     const writer = writerOf(term.options.member.client, context);
@@ -54,6 +58,31 @@ export async function tellOutcome(
     term.records.forget(name);
     throw asConflict(error);
   }
+}
+
+/** Undefined: what is known stays. None: the target holds no version. */
+function selectionOf(
+  term: PolicyTerm,
+  ref: PolicyRef,
+  { reason }: PolicyOutcome,
+): Selection | 'none' | undefined {
+  if (reason !== 'Replicated' && reason !== 'StoredDifferently') return 'none';
+  return term.selection.of(ref, term.policies.live(policyKey(ref))?.content);
+}
+
+/** Returns the same array if nothing changes. */
+function withSelection(
+  conditions: readonly Condition[],
+  selection: Selection | 'none' | undefined,
+  nowMs: number,
+): readonly Condition[] {
+  if (selection === undefined) return conditions;
+  if (selection !== 'none') {
+    return setCondition(conditions, { type: selectsCondition, ...selection }, nowMs);
+  }
+  return findCondition(conditions, selectsCondition) === undefined
+    ? conditions
+    : conditions.filter(({ type }) => type !== selectsCondition);
 }
 
 /** What happened, and what a user can do. */

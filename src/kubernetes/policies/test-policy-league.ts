@@ -18,6 +18,7 @@ import { replicatedCondition } from './tell-outcome.ts';
 
 export const hourMs = 3_600_000;
 const retentionMs = 168 * hourMs;
+export const dnsPrefix = 'external-dns.alpha.kubernetes.io';
 
 export const networkPolicies: Resource = {
   group: 'networking.k8s.io',
@@ -51,7 +52,7 @@ export const strictPolicies: Resource = {
   },
 };
 
-const definitions: Resource = {
+export const definitions: Resource = {
   group: 'apiextensions.k8s.io',
   version: 'v1',
   plural: 'customresourcedefinitions',
@@ -73,7 +74,9 @@ export async function policyLeague(
     ids: ['a', 'b', 'c'],
     resources: [networkPolicies, adminPolicies, definitions],
     policyKinds: kinds,
-    parts: ({ member, members, clock }) => [policiesPart({ member, members, clock, settings })],
+    parts: ({ member, members, clock }) => [
+      policiesPart({ member, members, clock, settings, dnsPrefix }),
+    ],
     ...over,
   });
   await league.join();
