@@ -24,9 +24,21 @@ export const peeringErrors = {
   HANSA_INVITATION_REFUSED: {
     like: 'HANSA_FORBIDDEN',
     meaning:
-      'The inviting site does not know the invitation, cancelled it, or made it for another trust domain or other keys. The audit log of that site contains the reason.',
+      'The inviting site cancelled the invitation, or made it for another trust domain or other keys. The audit log of that site contains the reason.',
     remedy:
       'Ask its operator for a new invitation for the trust domain of this site. If the invitation binds keys, give the operator the fingerprint from `hansa status` at this site.',
+  },
+  HANSA_INVITATION_UNKNOWN: {
+    like: 'HANSA_UNAUTHENTICATED',
+    meaning: 'The inviting site does not know the invitation, or no longer keeps it.',
+    remedy: 'Ask its operator for a new one (`hansa peer invite`).',
+  },
+  HANSA_CONTRACT_VERSION: {
+    like: 'HANSA_INVALID',
+    meaning:
+      'The two sites support no version of the federation API in common, or a peer uses another version than the sites agreed on.',
+    remedy:
+      'Update the older of the two sites. If a peer uses another version than agreed, exchange a new invitation.',
   },
   HANSA_PEER_STATE: {
     like: 'HANSA_CONFLICT',

@@ -152,8 +152,13 @@ suite('messages between sites', () => {
   });
 
   test('are of a version that both have', () => {
-    assert.equal(agreeOnVersion([3, 1]), 1);
-    assert.equal(agreeOnVersion([2]), undefined);
-    assert.equal(agreeOnVersion([]), undefined);
+    assert.equal(agreeOnVersion([3, 1], 'bruges.example'), 1);
+    assert.equal(agreeOnVersion([1, 2, 4], 'bruges.example', [3, 2, 1]), 2);
+    for (const theirs of [[2], [], [1000]]) {
+      assert.throws(() => agreeOnVersion(theirs, 'bruges.example'), {
+        code: 'HANSA_CONTRACT_VERSION',
+        message: /This site supports the versions 1 .* and bruges\.example supports /,
+      });
+    }
   });
 });

@@ -6,9 +6,13 @@ import { SpiffeId } from '../api/values/spiffe-id.ts';
 import { TrustDomain } from '../api/values/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
+import { peeringError } from './errors.ts';
 
-/** The version of this API. Two sites use the highest version that both support. */
-export const contractVersion = 1;
+/** The versions of this API that this site supports. Two sites use the highest that both support. */
+export const contractVersions: readonly number[] = [1];
+
+/** For a peer from before versions were stored. */
+export const agreedByDefault = 1;
 
 export const maxMessageBytes = 256 * 1024;
 /** Room for 256 offers, each to a few identities. `offersFor` leaves out what does not fit. */
@@ -24,7 +28,7 @@ export const paths = {
   announce: `${base}/announce`,
 } as const;
 
-const limits = { offers: 256, grantedTo: 1024, url: 2048, name: 253 } as const;
+const limits = { versions: 16, offers: 256, grantedTo: 1024, url: 2048, name: 253 } as const;
 
 export interface PreviewRequest {
   /** The public id of the invitation. */
@@ -32,6 +36,8 @@ export interface PreviewRequest {
   readonly challenge: Buffer;
   readonly proof: Buffer;
   readonly trustDomain: TrustDomain;
+  /** Absent from sites that support only version 1. */
+  readonly contractVersions?: readonly number[];
 }
 
 export interface PreviewAnswer {
@@ -104,6 +110,7 @@ export function parsePreviewRequest(body: Uint8Array): PreviewRequest {
     challenge: message.bytes('challenge', 32),
     proof: message.bytes('proof', 32),
     trustDomain: message.trustDomain('trustDomain'),
+    ...message.optional('contractVersions', asVersions),
   };
 }
 
@@ -121,7 +128,7 @@ export function parseRedeemRequest(body: Uint8Array): RedeemRequest {
   const url = parseSiteURL(message.text('url', /^https:\/\/\S{1,2040}$/));
   if (url === undefined) throw malformed('url is not a valid https URL of a site');
   return {
-    contractVersions: message.list('contractVersions', 16, asVersion),
+    contractVersions: message.list('contractVersions', limits.versions, asVersion),
     secret: message.bytes('secret', 32),
     trustDomain: message.trustDomain('trustDomain'),
     url,
@@ -179,9 +186,18 @@ export function parseAnnouncement(body: Uint8Array): Announcement {
   return { bundleSequence: new Message(body).count('bundleSequence') };
 }
 
-/** The highest version that both sites support, or undefined. */
-export function agreeOnVersion(theirs: readonly number[]): number | undefined {
-  return theirs.includes(contractVersion) ? contractVersion : undefined;
+/** The highest version that both sites support. Throws if there is none. */
+export function agreeOnVersion(
+  theirs: readonly number[],
+  other: string,
+  ours: readonly number[] = contractVersions,
+): number {
+  const agreed = Math.max(...ours.filter((version) => theirs.includes(version)));
+  if (Number.isFinite(agreed)) return agreed;
+  throw peeringError(
+    'HANSA_CONTRACT_VERSION',
+    `This site supports the versions ${ours.join(', ')} of the federation API, and ${other} supports ${theirs.join(', ') || 'none'}. Update the older of the two.`,
+  );
 }
 
 /** Reads typed fields of an untrusted JSON object. */
@@ -257,6 +273,10 @@ function asText(value: unknown, longest: number): string {
   if (typeof value !== 'string' || value.length > longest)
     throw malformed('a string is missing or too long');
   return value;
+}
+
+function asVersions(value: unknown): readonly number[] {
+  return new Message({ value }).list('value', limits.versions, asVersion);
 }
 
 function asVersion(value: unknown): number {

@@ -94,6 +94,7 @@ export async function startPeering(
     bundles,
     peers,
     federations,
+    audit,
     offersFor: told,
   });
   context.enforcement.register({

@@ -12,6 +12,8 @@ const codes: ReadonlyMap<string, PeeringErrorCode> = new Map(
     InvitationExpired: 'HANSA_INVITATION_EXPIRED',
     InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',
     InvitationRefused: 'HANSA_INVITATION_REFUSED',
+    InvitationUnknown: 'HANSA_INVITATION_UNKNOWN',
+    ContractVersion: 'HANSA_CONTRACT_VERSION',
     PeerState: 'HANSA_PEER_STATE',
     PeerRefused: 'HANSA_PEER_REFUSED',
     Unauthorized: 'HANSA_UNAUTHENTICATED',
@@ -36,7 +38,10 @@ export function refusalOf(peer: string, response: TransportResponse): HansaError
 
 /** Whether a retry cannot help. */
 export function isFinal(error: unknown): boolean {
-  return error instanceof HansaError && error.code.startsWith('HANSA_INVITATION_');
+  return (
+    error instanceof HansaError &&
+    (error.code.startsWith('HANSA_INVITATION_') || error.code === 'HANSA_CONTRACT_VERSION')
+  );
 }
 
 function readStatus(body: Buffer): { readonly reason?: string; readonly message?: string } {

@@ -77,6 +77,19 @@ suite('an accepting site', () => {
     assert.ok(!bytes.includes(secret.toString('base64url')));
   });
 
+  test('uses no version of the API that it does not support', async () => {
+    const { acceptor, inviter, sent } = accepting({
+      chain: lubeck.chain,
+      document: documentOf([lubeck]),
+      answer: { contractVersion: 2, offers: [], confirmation: false },
+    });
+    await assert.rejects(acceptor.preview(inviter, secret), {
+      code: 'HANSA_CONTRACT_VERSION',
+      message: /lubeck\.example supports 2\. Update the older/,
+    });
+    assert.ok(sent.every(({ asSite }) => !asSite));
+  });
+
   test('sends nothing to a site that is not the one that was pinned', async () => {
     const strangers: Record<string, [() => Answering, RegExp]> = {
       'a site of its own': [

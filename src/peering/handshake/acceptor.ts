@@ -16,7 +16,8 @@ import type { Connection, Transport } from '../../core/identity/tls/transport.ts
 import { fingerprintOf } from '../../core/identity/bundle/fingerprint.ts';
 import { invitationId, previewProof, secretDigest } from './invitation.ts';
 import {
-  contractVersion,
+  agreeOnVersion,
+  contractVersions,
   encodeMessage,
   maxMessageBytes,
   parsePreviewAnswer,
@@ -73,8 +74,11 @@ export class Acceptor {
         challenge,
         proof: previewProof(digest, challenge, server, trustDomain.name),
         trustDomain,
+        contractVersions,
       });
-      return { ...verified, ...parsePreviewAnswer(answer) };
+      const told = parsePreviewAnswer(answer);
+      agreeOnVersion([told.contractVersion], inviter.trustDomain.name);
+      return { ...verified, ...told };
     });
   }
 
@@ -98,13 +102,15 @@ export class Acceptor {
     );
     try {
       const answer = await post(connection, inviter, paths.redeem, {
-        contractVersions: [contractVersion],
+        contractVersions,
         secret,
         trustDomain,
         url: new URL(advertiseURL()),
         bundle: await document(),
       });
-      return { ...verified, ...parseRedeemAnswer(answer) };
+      const told = parseRedeemAnswer(answer);
+      agreeOnVersion([told.contractVersion], inviter.trustDomain.name);
+      return { ...verified, ...told };
     } finally {
       connection.close();
     }

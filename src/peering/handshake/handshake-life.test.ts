@@ -63,6 +63,8 @@ suite('a site that redeemed an invitation of this one', () => {
     assert.equal(bundleEndpointURL, 'https://bruges.example:8443');
     assert.equal(bundleBootstrap, document);
     assert.equal(federation?.spec.quarantined, false);
+    // Agreed in the handshake, before the first heartbeat.
+    assert.equal((await statusOf(site))?.contractVersion, 1);
     const verbs = site.rows.map(({ verb }) => verb).filter((verb) => verb.startsWith('peer.'));
     assert.deepEqual(verbs, ['peer.propose', 'peer.accept', 'peer.enroll']);
   });
@@ -121,6 +123,7 @@ suite('an invitation that this site accepted', () => {
     assert.equal(await stateOf(site), 'enrolled');
     const { httpsSpiffe } = (await site.federations.get(name))?.spec.bundleSource ?? {};
     assert.equal(httpsSpiffe?.bundleBootstrap, document);
+    assert.equal((await statusOf(site))?.contractVersion, 1);
     assert.equal(recordOf(site)?.step, 'done');
     assert.equal(recordOf(site)?.secret, undefined);
     await reconcile(site);

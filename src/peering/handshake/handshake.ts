@@ -15,7 +15,12 @@ import type { Acceptor } from './acceptor.ts';
 import { contestText } from './contest.ts';
 import type { Inviter } from './inviter.ts';
 import { fingerprintOf } from '../../core/identity/bundle/fingerprint.ts';
-import { type PeerRepository, peeringWrites, peersCollection } from '../peers/peer-repository.ts';
+import {
+  type PeerRepository,
+  agreedOn,
+  peeringWrites,
+  peersCollection,
+} from '../peers/peer-repository.ts';
 import { because, causeOfFailure } from '../peers/peer-cause.ts';
 import type { PeerFederations } from '../peers/peer-federation.ts';
 import {
@@ -182,6 +187,7 @@ export class Handshake {
         name,
         'accept',
         `${name} accepted the redemption of its invitation by this site`,
+        agreedOn(record.contractVersion),
       );
       return undefined;
     }
@@ -208,6 +214,7 @@ export class Handshake {
       name,
       'accept',
       `${name} accepted the redemption of its invitation by this site`,
+      agreedOn(this.acceptances.get(name)?.value.contractVersion),
     );
     return undefined;
   }
@@ -324,6 +331,7 @@ export class Handshake {
         redeemed.confirmed === true
           ? 'an operator of this site confirmed it'
           : 'it redeemed its invitation',
+        agreedOn(redeemed.contractVersion),
       );
       return undefined;
     }

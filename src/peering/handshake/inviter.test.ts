@@ -74,11 +74,16 @@ suite('an inviting site', () => {
   const redeem = (
     secret: Buffer,
     as: TestIdentity,
-    changes: { name?: string; document?: string; chain?: TestIdentity['chain'] } = {},
+    changes: {
+      name?: string;
+      document?: string;
+      chain?: TestIdentity['chain'];
+      versions?: readonly number[];
+    } = {},
   ): Promise<string> =>
     inviter.redeem(
       {
-        contractVersions: [1],
+        contractVersions: changes.versions ?? [1],
         secret,
         trustDomain: changes.name === undefined ? as.trustDomain : TrustDomain.parse(changes.name),
         url: new URL('https://bruges.example:8443'),
@@ -107,6 +112,26 @@ suite('an inviting site', () => {
     assert.equal(denials.at(-1)?.verb, 'invitation.replay');
     assert.equal(inviter.redemptionOf('bruges.example')?.name, id);
     assert.equal(inviter.redemptionOf('mallory.example'), undefined);
+  });
+
+  test('refuses a site without a common version before it looks at the secret', async () => {
+    const secret = await invite();
+    const { revision } = store;
+    for (const [known, versions] of [
+      [secret, [2]],
+      [secret, []],
+      [Buffer.alloc(32), [2, 1000]],
+    ] as const) {
+      await assert.rejects(redeem(known, bruges, { versions }), {
+        code: 'HANSA_CONTRACT_VERSION',
+        message: /Update the older of the two/,
+      });
+      assert.equal(denials.at(-1)?.reason, 'no contract version in common');
+    }
+    assert.equal(store.revision, revision);
+    const id = await redeem(secret, bruges, { versions: [7, 1] });
+    assert.equal(inviter.redemptionOf('bruges.example')?.name, id);
+    assert.equal(inviter.redemptionOf('bruges.example')?.value.redeemed?.contractVersion, 1);
   });
 
   test('gives it to one of several who come at once', async () => {
@@ -162,7 +187,10 @@ suite('an inviting site', () => {
     };
     for (const [what, [attempt, why]] of Object.entries(attempts)) {
       const recorded = denials.length;
-      await assert.rejects(attempt, { code: 'HANSA_INVITATION_REFUSED', message: why }, what);
+      const code = /does not know/.test(why.source)
+        ? 'HANSA_INVITATION_UNKNOWN'
+        : 'HANSA_INVITATION_REFUSED';
+      await assert.rejects(attempt, { code, message: why }, what);
       assert.equal(denials.length, recorded + 1, what);
       // Nothing is proven of who was refused.
       assert.equal(denials.at(-1)?.actor.user, 'system:anonymous', what);
@@ -241,7 +269,7 @@ suite('an inviting site', () => {
       { ...asked(leaf), invitation: 'f'.repeat(64) },
     ]) {
       await assert.rejects(inviter.preview(wrong, stranger), {
-        code: 'HANSA_INVITATION_REFUSED',
+        code: 'HANSA_INVITATION_UNKNOWN',
       });
     }
     assert.equal(denials.length, 3);

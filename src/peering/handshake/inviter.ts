@@ -5,7 +5,7 @@ import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { requestedBy, type Requester } from '../../core/access/audit-draft.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
-import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
 import type { Bundle, BundleSource } from '../../core/identity/bundle/bundle.ts';
 import { federationsCollection } from '../peers/peer-federation.ts';
 import { sharesAuthority } from '../../core/identity/bundle/shares-authority.ts';
@@ -26,7 +26,6 @@ import {
 import { existingReferenceTo } from './existing-references.ts';
 import {
   agreeOnVersion,
-  contractVersion,
   type PreviewAnswer,
   type PreviewRequest,
   type RedeemRequest,
@@ -158,9 +157,11 @@ export class Inviter {
   /** Answers what the invitation offers. Does not redeem it. */
   async preview(request: PreviewRequest, stranger: Stranger): Promise<PreviewAnswer> {
     const deny = this.#denier('invitation.preview', request.trustDomain.name, stranger);
+    // Sites of version 1 do not list their versions here.
+    const version = this.#agree(request.contractVersions ?? [1], request.trustDomain, deny);
     const kept = this.invitations.get(request.invitation);
     if (kept === undefined)
-      throw deny('HANSA_INVITATION_REFUSED', unknown, 'this site does not know the invitation');
+      throw deny('HANSA_INVITATION_UNKNOWN', unknown, 'this site does not know the invitation');
     const digest = Buffer.from(kept.value.digest, 'hex');
     const shown = this.#parts
       .ownLeaves()
@@ -172,7 +173,7 @@ export class Inviter {
       );
     if (!shown) {
       throw deny(
-        'HANSA_INVITATION_REFUSED',
+        'HANSA_INVITATION_UNKNOWN',
         unknown,
         'the caller does not know the secret of the invitation',
       );
@@ -188,7 +189,7 @@ export class Inviter {
       );
     }
     return {
-      contractVersion,
+      contractVersion: version,
       offers: this.#parts.offersFor(request.trustDomain.name),
       confirmation: this.#confirmation(kept.value, request.trustDomain) !== undefined,
     };
@@ -201,11 +202,12 @@ export class Inviter {
   async redeem(request: RedeemRequest, stranger: Stranger): Promise<string> {
     const claimed = request.trustDomain;
     const deny = this.#denier('invitation.redeem', claimed.name, stranger);
+    const version = this.#agree(request.contractVersions, claimed, deny);
     const digest = secretDigest(request.secret);
     for (;;) {
       const kept = this.invitations.get(invitationId(digest));
       if (kept === undefined || !sameBytes(digest, Buffer.from(kept.value.digest, 'hex'))) {
-        throw deny('HANSA_INVITATION_REFUSED', unknown, 'this site does not know the invitation');
+        throw deny('HANSA_INVITATION_UNKNOWN', unknown, 'this site does not know the invitation');
       }
       const bundle = this.#checkStranger(request, stranger, deny);
       this.#checkUsable(kept.value, claimed, deny);
@@ -227,15 +229,8 @@ export class Inviter {
       }
       const proven = provenKeys(bundle, stranger, this.#parts.clock.now());
       const replaces = await this.#checkFree(claimed, bundle, proven, deny);
-      if (agreeOnVersion(request.contractVersions) === undefined) {
-        throw deny(
-          'HANSA_INVITATION_REFUSED',
-          `${this.#parts.trustDomain.name} supports version ${contractVersion} of the federation API, and the other site does not. Update the older of the two.`,
-          'no contract version in common',
-        );
-      }
       try {
-        await this.#spend(kept, request, bundle, proven, stranger, replaces);
+        await this.#spend(kept, request, version, bundle, proven, stranger, replaces);
         return kept.name;
       } catch (error) {
         // A concurrent redemption was faster: check which site it was.
@@ -247,6 +242,7 @@ export class Inviter {
   async #spend(
     kept: Kept<InvitationRecord>,
     request: RedeemRequest,
+    version: number,
     bundle: Bundle,
     proven: readonly string[],
     stranger: Stranger,
@@ -281,7 +277,7 @@ export class Inviter {
           bundle: request.bundle,
           fingerprint: fingerprintOf(keyDigests(bundle)),
           provenKeys: proven,
-          contractVersion,
+          contractVersion: version,
           atMs: clock.now(),
           ...(confirmation === undefined ? {} : { confirmation }),
           ...(replaces === undefined ? {} : { replaces }),
@@ -289,6 +285,16 @@ export class Inviter {
       },
       [row],
     );
+  }
+
+  /** Before anything else: no answer of a version that the other site does not know. */
+  #agree(theirs: readonly number[], claimed: TrustDomain, deny: Deny): number {
+    try {
+      return agreeOnVersion(theirs, claimed.name);
+    } catch (error) {
+      const { message } = toHansaError(error);
+      throw deny('HANSA_CONTRACT_VERSION', message, 'no contract version in common');
+    }
   }
 
   /** The operator admits the site that redeemed an invitation under this name. */

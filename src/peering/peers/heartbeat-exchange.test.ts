@@ -11,7 +11,7 @@ import { openStore } from '../../core/store/open.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
 import { HeartbeatExchange } from './heartbeat-exchange.ts';
-import { contractVersion, type Heartbeat } from '../messages.ts';
+import { type Heartbeat } from '../messages.ts';
 import { PeerRepository, peeringWrites, peersCollection } from './peer-repository.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import { documentOf, testIdentity } from '../handshake/test-handshake.ts';
@@ -36,6 +36,7 @@ async function scene(settings = defaultPeeringSettings) {
     clock,
   );
   const federations = resourceClient<SpiffeFederation>(spiffeFederationKind, parts);
+  const denials: { readonly code?: string; readonly actor: { readonly user: string } }[] = [];
   /** As after a restart: nothing is remembered but what is stored. */
   const restart = () =>
     new HeartbeatExchange({
@@ -47,6 +48,7 @@ async function scene(settings = defaultPeeringSettings) {
       bundles: new FederatedBundles(store, lubeck.authority, clock),
       peers,
       federations: new PeerFederations(federations, clock),
+      audit: { deny: (row) => denials.push(row) },
       offersFor: () => [],
     });
   const heartbeats = restart();
@@ -64,11 +66,11 @@ async function scene(settings = defaultPeeringSettings) {
   for (const event of ['accept', 'enroll'] as const) {
     await peers.step('bruges.example', event, 'for the test');
   }
-  return { clock, store, peers, federations, heartbeats, restart };
+  return { clock, store, peers, federations, heartbeats, restart, denials };
 }
 
 const beat = (extra: Partial<Heartbeat> = {}): Heartbeat => ({
-  contractVersion,
+  contractVersion: 1,
   bundleSequence: 0,
   offers: [],
   ...extra,
@@ -97,6 +99,31 @@ test('a heartbeat without news shows in the status, and is no commit', async () 
   await heartbeats.heard('bruges.example', beat());
   const { status } = (await peers.get('bruges.example')) ?? {};
   assert.equal(status?.lastHeartbeatAt, timestamp(clock.now()));
+  assert.equal(store.revision, revision);
+});
+
+test('a peer keeps the version that the handshake agreed on', async () => {
+  const { clock, store, peers, heartbeats, denials } = await scene();
+  await peers.note('bruges.example', (status) => ({ ...status, contractVersion: 2 }));
+  assert.equal(heartbeats.message('bruges.example').contractVersion, 2);
+  await heartbeats.heard('bruges.example', beat({ contractVersion: 2 }));
+  const { revision } = store;
+  const { lastHeartbeatAt } = (await peers.get('bruges.example'))?.status ?? {};
+  await clock.advance(5000);
+  for (const contractVersion of [1, 3]) {
+    await assert.rejects(
+      heartbeats.heard('bruges.example', beat({ contractVersion, bundleSequence: 9 })),
+      { code: 'HANSA_CONTRACT_VERSION', message: /the sites agreed on version 2/ },
+    );
+  }
+  assert.equal(denials.length, 2);
+  for (const { code, actor } of denials) {
+    assert.equal(code, 'HANSA_CONTRACT_VERSION');
+    assert.equal(actor.user, 'spiffe://bruges.example/hansa/site');
+  }
+  const { status } = (await peers.get('bruges.example')) ?? {};
+  assert.equal(status?.contractVersion, 2);
+  assert.equal(status.lastHeartbeatAt, lastHeartbeatAt);
   assert.equal(store.revision, revision);
 });
 

@@ -1,13 +1,14 @@
 // Sends and receives heartbeats: they show that a peer is alive and carry offers, the bundle sequence
 // and a receipt. Both sides send. A heartbeat in either direction counts as a sign of life.
 
-import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
+import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../api/object.ts';
 import { parseTimestamp } from '../../api/values/date-time.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { Audit } from '../../core/audit/log.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
 import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
@@ -20,9 +21,10 @@ import { setCondition } from '../../core/reconcile/conditions.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 import { pathBelow } from '../handshake/acceptor.ts';
+import { peeringError } from '../errors.ts';
 import {
+  agreedByDefault,
   type Announcement,
-  contractVersion,
   encodeMessage,
   type Heartbeat,
   type HeldBundle,
@@ -49,9 +51,13 @@ export interface HeartbeatParts {
   readonly bundles: BundleSource;
   readonly peers: PeerRepository;
   readonly federations: PeerFederations;
+  readonly audit: Pick<Audit, 'deny'>;
   readonly offersFor: (peer: string) => readonly OfferTold[];
 }
 
+const versions = kindReader(federationPeerKind).derive(
+  ({ status }) => status?.contractVersion ?? agreedByDefault,
+);
 const sequences = kindReader(spiffeFederationKind).derive(({ status }) => status?.sequence ?? 0);
 
 export class HeartbeatExchange {
@@ -75,8 +81,9 @@ export class HeartbeatExchange {
   /** The current heartbeat of this site for that peer. */
   message(peer: string): Heartbeat {
     const { store, offersFor } = this.#parts;
+    const entry = store.get(peersCollection, peer);
     return {
-      contractVersion,
+      contractVersion: entry === undefined ? agreedByDefault : versions.of(entry),
       bundleSequence: lastPublished(store)?.sequence ?? 0,
       offers: offersFor(peer),
       ...this.#receipt(peer),
@@ -117,12 +124,14 @@ export class HeartbeatExchange {
     const nowMs = clock.now();
     const heardMs = clock.monotonic();
     const lastHeartbeatAt = timestamp(nowMs);
-    const uid = (await peers.get(name))?.metadata.uid;
+    const known = await peers.get(name);
+    this.#checkVersion(name, known?.status, heartbeat);
+    const uid = known?.metadata.uid;
     if (uid !== undefined) store.facts.merge(peersCollection, name, { uid, lastHeartbeatAt });
     await federations.announced(name, heartbeat.bundleSequence);
     const told = (status: PeerStatus): PeerStatus => ({
       ...status,
-      contractVersion: heartbeat.contractVersion,
+      contractVersion: status.contractVersion ?? heartbeat.contractVersion,
       offers: heartbeat.offers,
       ...receiptOf(status, heartbeat, nowMs),
       lastHeartbeatAt,
@@ -143,6 +152,27 @@ export class HeartbeatExchange {
       await peers.note(name, told);
     }
     if (peer !== undefined) this.#signs.set(name, { of: stayOf(peer), atMs: heardMs });
+  }
+
+  /** A peer cannot change the version that the handshake agreed on, not even to one that this site supports. */
+  #checkVersion(name: string, status: PeerStatus | undefined, heartbeat: Heartbeat): void {
+    const agreed = status?.contractVersion ?? agreedByDefault;
+    if (heartbeat.contractVersion === agreed) return;
+    const message = `${name} uses version ${heartbeat.contractVersion} of the federation API, and the sites agreed on version ${agreed}.`;
+    this.#parts.audit.deny({
+      actor: {
+        user: SpiffeId.of(TrustDomain.parse(name), 'hansa', 'site').toString(),
+        groups: [],
+        via: 'certificate',
+      },
+      verb: 'peer.heartbeat',
+      kind: 'FederationPeer',
+      name,
+      outcome: 'deny',
+      code: 'HANSA_CONTRACT_VERSION',
+      reason: message,
+    });
+    throw peeringError('HANSA_CONTRACT_VERSION', message);
   }
 
   /** The peer did not answer: updates its status, and degrades it after silence in both directions. */
@@ -264,7 +294,7 @@ const reachable = {
 /** Whether the heartbeat changes the stored status. `lastHeartbeatAt` is a fact and needs no write. */
 function isNews(status: PeerStatus, heartbeat: Heartbeat): boolean {
   return (
-    status.contractVersion !== heartbeat.contractVersion ||
+    status.contractVersion === undefined ||
     !jsonEquals(status.offers, heartbeat.offers) ||
     isNewReceipt(status, heartbeat) ||
     status.conditions?.find(({ type }) => type === 'Reachable')?.status !== 'True'
@@ -288,6 +318,7 @@ function receiptOf(
 }
 
 function wordsFor(error: unknown): string {
+  if (hasCode(error, 'HANSA_CONTRACT_VERSION')) return error.message.slice(0, 500);
   if (hasCode(error, 'HANSA_PEER_REFUSED')) {
     return 'it rejects this site: it suspended or revoked us, has not enrolled us yet, or lacks our current bundle';
   }

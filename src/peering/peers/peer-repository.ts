@@ -286,3 +286,8 @@ function positioned(
 }
 
 export const peersCollection = federationPeerKind.plural;
+
+/** The version of the handshake counts from then on, whatever a heartbeat says. */
+export function agreedOn(contractVersion: number | undefined): (status: PeerStatus) => PeerStatus {
+  return (status) => (contractVersion === undefined ? status : { ...status, contractVersion });
+}

@@ -16,7 +16,7 @@ import type { Handshake } from '../handshake/handshake.ts';
 import type { HeartbeatExchange } from '../peers/heartbeat-exchange.ts';
 import type { Inviter } from '../handshake/inviter.ts';
 import {
-  contractVersion,
+  agreedByDefault,
   encodeMessage,
   maxAnnouncementBytes,
   maxHeartbeatBytes,
@@ -85,7 +85,11 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
           );
         }
         const waits = state === 'proposed' || state === 'accepted';
-        return answer({ state: waits ? 'pending' : 'accepted', contractVersion });
+        const { redeemed } = inviter.invitations.get(invitation)?.value ?? {};
+        return answer({
+          state: waits ? 'pending' : 'accepted',
+          contractVersion: redeemed?.contractVersion ?? agreedByDefault,
+        });
       },
     }),
     route({
