@@ -58,6 +58,17 @@ suite('a member without the newest version', () => {
     assert.equal(step(sent, b), 'record Live v2');
   });
 
+  test('is read where its namespace or CRD was made again, which the policy may not have survived', () => {
+    // With the UID of the new one, the record would make the absence of the policy a deletion by a user.
+    const own = { object: object(), isFresh: false };
+    for (const moved of [{ namespaceUID: 'old' }, { crdUID: 'old' }]) {
+      assert.equal(step({ ...own, record: record(moved) }), 'read');
+      assert.equal(step({ ...own, record: record(moved), isFresh: true }), 'record Live v1');
+      const same = view('b', { object: object(), record: record() });
+      assert.equal(step({ record: record(moved) }, same), 'create v1 of b');
+    }
+  });
+
   test('only gets a record where it has the content already', () => {
     assert.equal(step({ object: object({ hash: 'v2' }), record: record() }, b), 'record Live v2');
   });

@@ -78,7 +78,8 @@ export function compilePolicy(input: CompileInput): Step {
 
 /**
  * After a restore of etcd, the cache of policies can be behind that of records. A record of a policy that is not there
- * any more would make the restore count as an edit or a deletion of a user.
+ * any more would make the restore count as an edit or a deletion of a user. The same holds for a namespace that was
+ * deleted and created again: with the UID of the new one, the absence of the policy would be a deletion by a user.
  */
 function mustBeRead({ isFresh, isWritten, record }: TargetView, next: HeldRecord): boolean {
   if (isFresh || isWritten || next.state === 'Absent') return false;
@@ -87,6 +88,8 @@ function mustBeRead({ isFresh, isWritten, record }: TargetView, next: HeldRecord
     isSameVersion(versionOf(record), versionOf(next)) &&
     record.state === next.state &&
     record.objectUID === next.objectUID &&
+    record.namespaceUID === next.namespaceUID &&
+    record.crdUID === next.crdUID &&
     record.storedHash === next.storedHash;
   return !isSame;
 }
