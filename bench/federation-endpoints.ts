@@ -1,6 +1,6 @@
-// Serves the bundle endpoints (https_spiffe) of many trust domains in one process, for
-// bench/federations.ts. Each has its own address in 127.0.0.0/8, and all share one port. Prints one JSON
-// object per line for each endpoint, then an empty line.
+// Serves the bundle endpoints (https_spiffe) of many trust domains in one process, for bench/federations.ts
+// and bench/spire-operator.ts. Each has its own address in 127.0.0.0/8, and all share one port. Prints one
+// JSON object per line for each endpoint, then an empty line.
 
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
@@ -21,6 +21,7 @@ export interface Endpoint {
 }
 
 const count = Number(process.argv[2]);
+const refreshHintSeconds = Number(process.argv[3] ?? 3600);
 // One key for all leaves: what differs is who signed them.
 const leafKey = await generateP256(systemRandom);
 const publicKey = PublicKey.of(leafKey);
@@ -71,7 +72,7 @@ for (let index = 0; index < count; index++) {
     random: systemRandom,
   });
   const { chain } = await authority.issueSite({ publicKey });
-  const bundle = encodeSpiffeBundle(authority.bundle, { sequence: 1, refreshHintSeconds: 3600 });
+  const bundle = encodeSpiffeBundle(authority.bundle, { sequence: 1, refreshHintSeconds });
   const certificate = chain.map((der) => certificatePem(der)).join('');
   byAddress.set(address, { bundle, certificate });
   const endpoint: Endpoint = {

@@ -11,7 +11,7 @@ export const authParts = ['reviews'] as const;
 
 /**
  * Compared with client-go, with the writes of the API servers themselves, (`vm-names`) with ExternalDNS by itself,
- * and (`idle`) with a site without the plane.
+ * (`spire-operator`) with commands of SPIRE, and (`idle`) with a site without the plane.
  */
 export const kubernetesParts = [
   'reflector',
@@ -19,12 +19,14 @@ export const kubernetesParts = [
   'members',
   'policies',
   'vm-names',
+  'spire-operator',
   'idle',
 ] as const;
 
 /** The Go programs that the benchmarks run. */
 export const benchTools = [
   'etcd',
+  'kubectl',
   'kube-apiserver',
   'kube-controller-manager',
   'kube-proxy',
