@@ -52,6 +52,16 @@ suite('the repository is fit for strangers', () => {
     assert.doesNotMatch(lock, /"resolved"/, 'Keep omit-lockfile-registry-resolved=true in .npmrc.');
   });
 
+  test('every file that the test plan of the SPIRE operator names exists', () => {
+    const plan = readFileSync(join(root, 'docs/spire-test-plan.md'), 'utf8');
+    const named = [...plan.matchAll(/`((?:src|test|bench)\/[^`]+)`/g)].map(([, path = '']) => path);
+    assert.ok(named.length > 30, 'The plan names its tests as `PATH`.');
+    check(
+      'docs/spire-test-plan.md says which test shows each line.',
+      named.filter((path) => !tracked.includes(path)),
+    );
+  });
+
   test('every dependency is explained in docs/dependencies.md', () => {
     const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<
       'dependencies' | 'devDependencies',
