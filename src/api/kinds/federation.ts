@@ -147,7 +147,7 @@ export const federationKind = defineKind({
               limits: optional(
                 s.object({
                   description:
-                    'How much of this cluster other members get. Where there is more, the oldest Services come first, and the others have the reason TooMany in their condition.',
+                    'How much of this cluster other members get. Where there is more, the oldest Services and policies come first, and the others have the reason TooMany in their condition.',
                   fields: {
                     services: optional(
                       s.integer({
@@ -165,6 +165,24 @@ export const federationKind = defineKind({
                         minimum: 0,
                         maximum: 1_000_000,
                         default: 50_000,
+                      }),
+                    ),
+                    policies: optional(
+                      s.integer({
+                        description:
+                          'Federated policies that users created in it. The default is 10000.',
+                        format: 'int32',
+                        minimum: 0,
+                        maximum: 50_000,
+                      }),
+                    ),
+                    policyBytes: optional(
+                      s.integer({
+                        description:
+                          'Bytes of these policies together, about as JSON. The default is 67108864.',
+                        format: 'int32',
+                        minimum: 0,
+                        maximum: 268_435_456,
                       }),
                     ),
                   },

@@ -20,6 +20,7 @@ import { type MemberConnector, memberConnector } from '../members/connect-member
 import { mcsPart } from '../mcs/mcs-part.ts';
 import { MemberSet } from '../members/member-set.ts';
 import type { LeagueSettings } from '../settings.ts';
+import { PolicyLimits } from '../policies/limits/policy-limits.ts';
 import { policiesPart } from '../policies/policies-part.ts';
 import { vmsPart } from '../vms/vms-part.ts';
 import { MemberControllers } from './member-controllers.ts';
@@ -166,6 +167,7 @@ export class League {
     const { clock, log } = context;
     const { namespace } = settings;
     const { lookUp = (name) => lookUpName(name, clock) } = this.#options;
+    const limits = new PolicyLimits({ members, clock });
     return new MemberControllers({
       members,
       host,
@@ -179,6 +181,7 @@ export class League {
             clock,
             settings: settings.policies,
             dnsPrefix: settings.dns.prefix,
+            limits,
           }),
           vmsPart({ member, clock, namespace }),
           entitiesPart({ member, members, clock, namespace, lookUp }),

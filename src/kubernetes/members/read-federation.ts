@@ -3,7 +3,8 @@
 import type { Federation } from '../../api/kinds/federation.ts';
 import { isRecord } from '../../core/json/is-record.ts';
 import type { KubeObject } from '../../core/kube/kube-client.ts';
-import { defaultLimits, type OriginLimits } from '../services/choose-claims.ts';
+import { defaultPolicyLimit } from '../policies/limits/choose-policies.ts';
+import { defaultLimits } from '../services/choose-claims.ts';
 import { compact, flagIn, itemsIn, oneOf, recordIn, textIn } from './field-values.ts';
 import type { MemberSettings } from './member.ts';
 
@@ -67,15 +68,22 @@ function policiesIn(value: unknown): MemberSettings['policies'] {
   return value === undefined || value === null ? undefined : (oneOf(value, ['Both']) ?? 'Receive');
 }
 
+const allLimits = { ...defaultLimits, ...defaultPolicyLimit };
+
 function limitsIn(value: unknown): MemberSettings['limits'] {
   if (!isRecord(value)) return undefined;
-  const countIn = (name: keyof OriginLimits): number => {
+  const countIn = (name: keyof typeof allLimits): number => {
     const count = value[name];
     return Number.isSafeInteger(count) && (count as number) >= 0
       ? (count as number)
-      : defaultLimits[name];
+      : allLimits[name];
   };
-  return { services: countIn('services'), endpoints: countIn('endpoints') };
+  return {
+    services: countIn('services'),
+    endpoints: countIn('endpoints'),
+    policies: countIn('policies'),
+    policyBytes: countIn('policyBytes'),
+  };
 }
 
 /** By the ID of each member that shares its server with others: all of them, in the order of the list. */

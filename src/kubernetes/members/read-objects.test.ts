@@ -366,8 +366,19 @@ test('limits of a member have a default where they cannot be read', () => {
       spec: { clusterSet: 'x', members: [{ clusterID: 'a', limits }] },
     } as unknown as Parameters<typeof listedMembers>[0]).members[0]?.limits;
   assert.equal(limitsOf(undefined), undefined);
-  assert.deepEqual(limitsOf({ services: 0 }), { services: 0, endpoints: 50_000 });
+  const policyDefaults = { policies: 10_000, policyBytes: 67_108_864 };
+  assert.deepEqual(limitsOf({ services: 0 }), {
+    services: 0,
+    endpoints: 50_000,
+    ...policyDefaults,
+  });
+  assert.deepEqual(limitsOf({ policies: 5, policyBytes: -1 }), {
+    services: 1000,
+    endpoints: 50_000,
+    ...policyDefaults,
+    policies: 5,
+  });
   for (const bad of [{}, { services: -1, endpoints: 'x' }, { services: 0.5 }]) {
-    assert.deepEqual(limitsOf(bad), { services: 1000, endpoints: 50_000 });
+    assert.deepEqual(limitsOf(bad), { services: 1000, endpoints: 50_000, ...policyDefaults });
   }
 });

@@ -10,6 +10,7 @@ import {
   isSameVersion,
   versionOf,
 } from './choose-version.ts';
+import type { SpreadLimit } from './limits/policy-limits.ts';
 import type { HeldObject, HeldRecord, PolicyView, TargetView, Version } from './policy-state.ts';
 import {
   emptyRecord,
@@ -25,7 +26,7 @@ import { compareStamps, stampAfter } from './stamp.ts';
 export interface PolicyOutcome {
   readonly status: 'True' | 'False';
   readonly reason: OutcomeReason;
-  /** Of the API server. */
+  /** Of the API server, or which limit is exceeded. */
   readonly detail?: string;
 }
 
@@ -41,6 +42,7 @@ export type OutcomeReason =
   | 'NoSource'
   | 'Stale'
   | 'ReceivesOnly'
+  | 'TooMany'
   | 'Deleted'
   | 'FederationEnded';
 
@@ -64,6 +66,8 @@ export interface CompileInput extends ChoiceOptions {
   readonly target: TargetView;
   /** All other members that are listed. */
   readonly others: readonly PolicyView[];
+  /** Why the target does not get a version that it does not have. It never deletes anything. */
+  readonly limit?: SpreadLimit | undefined;
 }
 
 interface Plan extends CompileInput {
@@ -186,7 +190,7 @@ function withoutOrigin(target: TargetView, others: readonly PolicyView[]): Step 
 }
 
 function live(plan: Plan, version: Version): Step {
-  const { target, own } = plan;
+  const { target, own, limit } = plan;
   const { object, record, place, refusal } = target;
   const isCurrent = isSameVersion(versionOf(record), version);
   const source = sourceOf(plan.others, version);
@@ -199,6 +203,9 @@ function live(plan: Plan, version: Version): Step {
   if (object?.isFederated === false) return inTheWay(target, 'UserPolicyInTheWay');
   if (own.type === 'oversized') return inTheWay(target, 'TooLarge');
   if (isCurrent && own.type === 'held' && object !== undefined) {
+    if (limit?.owners.includes(target.clusterID) === true) {
+      return rest('False', 'TooMany', limit.message);
+    }
     if (record?.storedHash === record?.versionHash) return rest('True', 'Replicated');
     return onlyContent(plan, version) ?? rest('True', 'StoredDifferently');
   }
@@ -210,10 +217,11 @@ function live(plan: Plan, version: Version): Step {
       ? { do: 'record', record: emptyRecord }
       : rest('False', 'RejectedByServer', refusal.message);
   }
-  if (source !== undefined) {
-    return { do: object === undefined ? 'create' : 'replace', version, source };
+  if (source === undefined) return withoutSource(plan, version);
+  if (limit !== undefined && (object === undefined || !limit.isForNew)) {
+    return told(target, 'TooMany', limit.message);
   }
-  return withoutSource(plan, version);
+  return { do: object === undefined ? 'create' : 'replace', version, source };
 }
 
 /** The newest version is known, and no member that can be read has its content. */
@@ -262,8 +270,8 @@ function recordOf(target: TargetView, version: Version, object: HeldObject): Hel
 }
 
 /** Only where there is a record to tell it. */
-function told({ record }: TargetView, reason: OutcomeReason): Step {
-  return record === undefined ? nothing : rest('False', reason);
+function told({ record }: TargetView, reason: OutcomeReason, detail?: string): Step {
+  return record === undefined ? nothing : rest('False', reason, detail);
 }
 
 /** The member gives up its version. Users find out why by a record without one. */

@@ -27,6 +27,7 @@ export class PolicyEvents implements RunningSource {
     this.#term = term;
     const { member, members, settings } = term.options;
     this.#stops = [
+      term.limits.follow((key) => term.sink.add(key)),
       members.onChange((clusterID) => this.#memberChanged(clusterID)),
       member.namespaces.onChange((change) => this.#namespaceChanged(change)),
       member.policyRecords.onChange((change) => this.#ownRecordChanged(change)),

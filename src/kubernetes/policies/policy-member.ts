@@ -19,7 +19,7 @@ type Followed<T extends KubeObject> = Pick<
 >;
 
 export interface PolicyMember extends Pick<Member, 'clusterID' | 'state' | 'isRead'> {
-  readonly settings: Pick<Member['settings'], 'policies'>;
+  readonly settings: Pick<Member['settings'], 'policies' | 'limits'>;
   readonly client: Pick<KubeClient, 'get' | 'create' | 'replace' | 'delete' | 'request'>;
   readonly namespaces: Pick<Reflector<Namespace>, 'byKey' | 'isSynced' | 'onChange'>;
   /** By `idOfKind`. */

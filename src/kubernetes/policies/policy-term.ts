@@ -9,6 +9,7 @@ import { RecentWrites } from '../copies/recent-writes.ts';
 import { isOpen } from '../copies/synced-member.ts';
 import type { PolicySettings } from '../settings.ts';
 import { Definitions } from './definitions.ts';
+import { fullnessOf, PolicyLimits, type SpreadLimit } from './limits/policy-limits.ts';
 import { policyKey, selectionKey } from './policy-keys.ts';
 import { idOfKind, type PolicyKind } from './policy-kinds.ts';
 import {
@@ -38,6 +39,8 @@ export interface PolicyOptions {
   readonly settings: PolicySettings;
   /** Of the annotations for ExternalDNS. */
   readonly dnsPrefix: string;
+  /** Of all members. Default: counted for this part. A process with several parts shares them. */
+  readonly limits?: PolicyLimits | undefined;
 }
 
 /** Why the API server refused a version. */
@@ -61,6 +64,7 @@ export class PolicyTerm {
   readonly options: PolicyOptions;
   readonly sink: Pick<SourceSink, 'add'>;
   readonly definitions: Definitions;
+  readonly limits: PolicyLimits;
   /** Of the places of policies. */
   readonly reads = new JointReads();
   readonly policies: RecentWrites<CachedPolicy>;
@@ -83,6 +87,7 @@ export class PolicyTerm {
     const { member, members, clock, settings, dnsPrefix } = options;
     this.options = options;
     this.sink = sink;
+    this.limits = options.limits ?? new PolicyLimits(options);
     this.#kinds = new Map(settings.kinds.map((kind) => [idOfKind(kind), kind]));
     this.definitions = new Definitions(member.client, clock);
     this.pacer = new OriginPacer({ clock, parallelism, add: (key) => sink.add(key) });
@@ -134,6 +139,11 @@ export class PolicyTerm {
       .list()
       .filter(({ clusterID }) => clusterID !== member.clusterID)
       .map((other) => viewOf(other, ref, now, settings.retentionMs));
+  }
+
+  /** Why the target does not get a version that it does not have. */
+  limitOf(ref: PolicyRef): SpreadLimit | undefined {
+    return this.limits.limitOf(ref) ?? fullnessOf(this.options.member);
   }
 
   record(ref: PolicyRef): CachedRecord | undefined {

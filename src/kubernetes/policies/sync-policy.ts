@@ -78,6 +78,7 @@ export function nextStep(
   return compilePolicy({
     target: term.target(ref, kind, fresh, isWritten),
     others: term.others(ref),
+    limit: term.limitOf(ref),
     nowMs: term.now.nowMs,
     retentionMs,
   });

@@ -114,6 +114,8 @@ export function explainOutcome(
       return 'This cluster was away for longer than deletions are remembered, and no other cluster knows the policy, so it is not federated. Edit it to federate it again, or delete it.';
     case 'ReceivesOnly':
       return 'Federation says that this cluster only receives policies, and no other cluster has this one, so it is not federated. Create it in another cluster, or remove the annotation.';
+    case 'TooMany':
+      return detail;
     case 'Deleted':
       return 'A user deleted the policy. The record goes when all clusters have known it for long enough.';
     case 'FederationEnded':

@@ -22,6 +22,7 @@ export const conflictReasons: ReadonlySet<string> = new Set<OutcomeReason>([
   'TooLarge',
   'Stale',
   'ReceivesOnly',
+  'TooMany',
 ]);
 
 /** A cluster without the namespace or the kind has nothing that the policy could hold for. */

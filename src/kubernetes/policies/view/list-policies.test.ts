@@ -116,6 +116,49 @@ suite('what a site knows of a federated policy', () => {
     assert.match(found?.clusters[1]?.message ?? '', /without the annotation/);
   });
 
+  test('is that a cluster has more policies than the site keeps, before and after they were read', () => {
+    replicate(a, b);
+    const failure = { reason: 'over-limit', message: 'the cluster has 100001 objects' };
+    b.policyRecords.failure = failure;
+    const unread = new TestPolicyMember('d', 'shop');
+    unread.isRead = false;
+    unread.policyRecords.failure = failure;
+    const found = findPolicy(key, optionsOf(a, b, unread));
+    for (const each of found?.clusters.slice(1) ?? []) {
+      assert.deepEqual([each.status, each.reason], ['Unknown', 'TooMany']);
+      assert.match(each.message, /100001 objects\. Delete policies/);
+      assert.doesNotMatch(each.message, /cluster join/);
+    }
+  });
+
+  test('is why the site does not follow a cluster', () => {
+    replicate(a);
+    const unread = new TestPolicyMember('d', 'shop');
+    unread.isRead = false;
+    const messageOf = (failure?: { reason: string; message: string }) => {
+      unread.policyRecords.failure = failure;
+      const found = findPolicy(key, optionsOf(a, unread))?.clusters[1];
+      assert.deepEqual([found?.status, found?.reason], ['Unknown', 'NotFollowed']);
+      return found?.message ?? '';
+    };
+    assert.match(messageOf(), /yet\.$/);
+    assert.match(messageOf({ reason: 'forbidden', message: 'no' }), /hansa cluster join/);
+    assert.match(messageOf({ reason: 'server', message: 'out of order' }), /: out of order$/);
+  });
+
+  test('is that its cluster spreads no more, in each cluster that does not have it', () => {
+    const hash = replicate(b);
+    const message = 'Other clusters get at most 3 policies of a';
+    a.put(web, policy());
+    a.record(web, record({ versionHash: hash }), { status: 'False', reason: 'TooMany', message });
+    assert.deepEqual(reasons(), [
+      ['a', 'False', 'TooMany'],
+      ['b', 'True', 'Replicated'],
+      ['c', 'False', 'TooMany'],
+    ]);
+    assert.equal(findPolicy(key, options())?.clusters[2]?.message, message);
+  });
+
   test('is what the leader of a cluster told', () => {
     replicate(a);
     const message = 'The API server of this cluster rejects the newest version: no such field';

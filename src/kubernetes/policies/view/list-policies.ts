@@ -2,10 +2,13 @@
 
 import { timestamp } from '../../../api/object.ts';
 import { isRecord } from '../../../core/json/is-record.ts';
+import type { ReflectorStatus } from '../../../core/kube/reflector/reflector-options.ts';
 import { findCondition } from '../../../core/reconcile/conditions.ts';
+import type { Condition } from '../../objects.ts';
 import type { PolicySettings } from '../../settings.ts';
 import { chooseVersion, isSameVersion, versionOf } from '../choose-version.ts';
 import type { OutcomeReason } from '../compile-policy.ts';
+import { fullnessOf } from '../limits/policy-limits.ts';
 import { idOfKind, type PolicyKind } from '../policy-kinds.ts';
 import {
   knownPolicies,
@@ -114,6 +117,7 @@ class Shown {
       { nowMs: now.nowMs, retentionMs },
     );
     const { group, plural: resource, namespace, name } = ref;
+    const limit = this.#members.map((member) => toldIn(member, ref)).find(isOverLimit)?.message;
     const selection = newest?.state === 'Live' ? this.#selectionOf(ref, newest) : undefined;
     return {
       key: keyOfPolicy(ref),
@@ -131,7 +135,7 @@ class Shown {
           hash: newest.versionHash,
         },
       }),
-      clusters: views.map(({ member, view }) => inCluster(member, ref, view, newest)),
+      clusters: views.map(({ member, view }) => inCluster(member, ref, view, { newest, limit })),
       ...(selection !== undefined && { selection }),
     };
   }
@@ -173,7 +177,7 @@ function inCluster(
   member: PolicyMember,
   ref: PolicyRef,
   view: PolicyView,
-  newest: Version | undefined,
+  league: LeagueView,
 ): PolicyInCluster {
   const { clusterID } = member;
   const { record } = view;
@@ -181,13 +185,28 @@ function inCluster(
     state: record.state,
     ...(record.stamp !== undefined && { stamp: record.stamp }),
   };
-  return { clusterID, ...statusIn(member, ref, view, newest), ...(holds && { holds }) };
+  return { clusterID, ...statusIn(member, ref, view, league), ...(holds && { holds }) };
 }
+
+/** What all clusters have in common. */
+interface LeagueView {
+  readonly newest: Version | undefined;
+  /** Why clusters that do not have the newest version do not get it, as the cluster says that it belongs to. */
+  readonly limit: string | undefined;
+}
+
+/** The condition of its record. */
+function toldIn(member: PolicyMember, ref: PolicyRef): Condition | undefined {
+  return findCondition(recordIn(member, ref)?.status?.conditions, replicatedCondition);
+}
+
+const isOverLimit = (condition: Condition | undefined): condition is Condition =>
+  condition?.status === 'False' && condition.reason === 'TooMany';
 
 type Status = Pick<PolicyInCluster, 'status' | 'reason' | 'message'>;
 
 /** Reasons that only the leader knows, from the condition of the record. */
-const told: ReadonlySet<string> = new Set<OutcomeReason>([
+const toldReasons: ReadonlySet<string> = new Set<OutcomeReason>([
   'UserPolicyInTheWay',
   'RejectedByServer',
   'TooLarge',
@@ -195,13 +214,14 @@ const told: ReadonlySet<string> = new Set<OutcomeReason>([
   'NoSource',
   'Stale',
   'ReceivesOnly',
+  'TooMany',
 ]);
 
 function statusIn(
   member: PolicyMember,
   ref: PolicyRef,
   { isReady, object, record }: PolicyView,
-  newest: Version | undefined,
+  { newest, limit }: LeagueView,
 ): Status {
   const { state, clusterID } = member;
   if (state.state !== 'Ready') {
@@ -209,12 +229,13 @@ function statusIn(
   }
   const serves = servesKind(member, ref);
   if (serves === false) return outcome(ref, 'False', 'NotServed');
-  if (!isReady) {
-    const message = `This site does not follow the policies of ${clusterID} yet. If this stays, run hansa cluster join again, which gives it the rights.`;
-    return { status: 'Unknown', reason: 'NotFollowed', message };
-  }
+  const failure = failureIn(member, ref);
+  // What was read before is old.
+  if (!isReady || failure?.reason === 'over-limit') return notFollowed(clusterID, failure);
+  const condition = toldIn(member, ref);
   const isCurrent = newest !== undefined && isSameVersion(versionOf(record), newest);
   if (newest?.state === 'Live' && isCurrent && object?.hash === record?.storedHash) {
+    if (isOverLimit(condition)) return told(condition);
     const isSame = record?.storedHash === record?.versionHash;
     return outcome(ref, 'True', isSame ? 'Replicated' : 'StoredDifferently');
   }
@@ -225,12 +246,45 @@ function statusIn(
     return outcome(ref, 'False', 'NamespaceMissing');
   }
   if (object?.isFederated === false) return outcome(ref, 'False', 'UserPolicyInTheWay');
-  const condition = findCondition(recordIn(member, ref)?.status?.conditions, replicatedCondition);
-  if (condition?.status === 'False' && told.has(condition.reason)) {
-    return { status: 'False', reason: condition.reason, message: condition.message };
+  if (condition?.status === 'False' && toldReasons.has(condition.reason)) return told(condition);
+  if (limit !== undefined) return { status: 'False', reason: 'TooMany', message: limit };
+  const full = fullnessOf(member);
+  if (full !== undefined && object === undefined) {
+    return { status: 'False', reason: 'TooMany', message: full.message };
   }
   const message = `The leader of ${clusterID} has not written the newest version yet.`;
   return { status: 'False', reason: 'Pending', message };
+}
+
+const told = ({ reason, message }: Condition): Status => ({ status: 'False', reason, message });
+
+function failureIn({ policies, policyRecords }: PolicyMember, ref: PolicyRef): Failure | undefined {
+  const failures = [policies.get(idOfKind(ref)), policyRecords].map(
+    (reflector) => reflector?.status().failure,
+  );
+  return failures.find((each) => each?.reason === 'over-limit') ?? failures.find(Boolean);
+}
+
+type Failure = Pick<NonNullable<ReflectorStatus['failure']>, 'reason' | 'message'>;
+
+/** Why this site does not follow policies of this kind, or records. */
+function notFollowed(clusterID: string, failure: Failure | undefined): Status {
+  const [status, reason] = ['Unknown', 'NotFollowed'] as const;
+  const start = `This site does not follow the policies of ${clusterID}`;
+  if (failure === undefined) return { status, reason, message: `${start} yet.` };
+  switch (failure.reason) {
+    case 'over-limit': {
+      const message = `${start}, because it has more policies and records than the site keeps in memory: ${failure.message}. Delete policies that are not needed there. The site tries again every five minutes.`;
+      return { status, reason: 'TooMany', message };
+    }
+    case 'forbidden':
+    case 'not-found': {
+      const message = `${start}. Run hansa cluster join again, which gives it the rights.`;
+      return { status, reason, message };
+    }
+    default:
+      return { status, reason, message: `${start}: ${failure.message}` };
+  }
 }
 
 /** A cluster that never had the policy has nothing to delete. A policy of a user stays after the end of federation. */

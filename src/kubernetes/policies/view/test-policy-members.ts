@@ -18,6 +18,8 @@ export const kinds = parsePolicyKinds(defaultPolicyKinds);
 class TestCache<T extends KubeObject> {
   readonly #objects = new Map<string, T>();
   isServed = true;
+  /** Of a collection that is served. */
+  failure: { readonly reason: string; readonly message: string } | undefined;
 
   get isSynced(): boolean {
     return this.isServed;
@@ -51,7 +53,9 @@ class TestCache<T extends KubeObject> {
   status() {
     return {
       isSynced: this.isServed,
-      failure: this.isServed ? undefined : { reason: 'not-found', atMs: 0 },
+      failure: this.isServed ? this.failure : { reason: 'not-found', message: '', atMs: 0 },
+      objects: this.#objects.size,
+      bytes: 0,
     };
   }
 }
