@@ -142,6 +142,11 @@ suite('SPIRE servers of clusters', { skip }, () => {
     const shown = await site.run('spire', 'show', 'a');
     assert.match(shown, new RegExp(`^b\\.example +Fresh +${last}`, 'm'));
     assert.match(shown, /^relationships by +Sidecar/m);
+    const labels = 'server="a",trust_domain="b.example"';
+    assert.match(
+      await site.metrics(),
+      new RegExp(`^spire_server_federation_bundle_refresh_count\\{${labels}\\} [1-9]`, 'm'),
+    );
   });
 
   test('refuse a workload that does not federate', async () => {
@@ -210,6 +215,10 @@ suite('SPIRE servers of clusters', { skip }, () => {
     );
     assert.match(entry?.message ?? '', /connection refused/);
     assert.match(await site.run('spire', 'show', 'a'), /^dead\.example .*connection refused/m);
+    assert.match(
+      await site.metrics(),
+      /refresh_errors\{server="a",trust_domain="dead\.example",class="connect"\} [1-9]/,
+    );
     await a.spire.run('federation', 'refresh', '-id', b.trustDomain);
     await succeeds(b, a);
     await isGone(a, c);

@@ -78,7 +78,7 @@ const trustOfSites = (settings: RotationSettings): Plane => ({
     });
     return {
       controllers: [
-        federationController(context, new FederationMetrics(metrics, 50)),
+        federationController(context, new FederationMetrics(metrics)),
         rotationController(parts),
       ],
       routes: [...bundleRoutes(publisher), ...rotationRoutes(parts)],

@@ -27,6 +27,15 @@ export interface Counter<Labels extends string> extends Series<Labels> {
   add(labels: LabelValues<Labels>, by?: number): void;
   /** One series, for code that counts often. Do not use it after the series was forgotten. */
   series(labels: LabelValues<Labels>): { add(by?: number): void };
+  /** Adds series that another process counts. `read` is called at each scrape. */
+  source(read: (report: (labels: LabelValues<Labels>, value: number) => void) => void): void;
+}
+
+/** What a histogram counted. */
+export interface Distribution {
+  /** In each bucket, not cumulative. The last one is +Inf. */
+  readonly counts: readonly number[];
+  readonly sum: number;
 }
 
 export interface Gauge<Labels extends string> extends Series<Labels> {
@@ -37,6 +46,8 @@ export interface Histogram<Labels extends string> extends Series<Labels> {
   observe(labels: LabelValues<Labels>, value: number): void;
   /** One series, for code that observes often. Do not use it after the series was forgotten. */
   series(labels: LabelValues<Labels>): { observe(value: number): void };
+  /** As `Counter.source`. A distribution with other buckets is left out. */
+  source(read: (report: (labels: LabelValues<Labels>, value: Distribution) => void) => void): void;
 }
 
 /**

@@ -37,6 +37,28 @@ queue_depth -1.5
     assert.match(metrics.expose(), /^a_total 0$/m);
   });
 
+  test('exposes series of other processes beside its own, as they are at each scrape', () => {
+    const metrics = new MetricsRegistry();
+    const fetches = metrics.counter({ name: 'fetches', help: 'F.', labels: ['server'] });
+    const labels = ['server'] as const;
+    const took = metrics.histogram({ name: 'took', help: 'T.', labels, buckets: [1] });
+    let value = 7;
+    fetches.add({ server: '' });
+    fetches.source((report) => report({ server: 'a' }, value));
+    took.source((report) => {
+      report({ server: 'a' }, { counts: [2, 3], sum: 9 });
+      report({ server: 'other-buckets' }, { counts: [2], sum: 9 });
+    });
+    assert.match(metrics.expose(), /^fetches\{server=""\} 1\nfetches\{server="a"\} 7$/m);
+    assert.match(metrics.expose(), /^took_bucket\{server="a",le="\+Inf"\} 5$/m);
+    assert.doesNotMatch(metrics.expose(), /other-buckets/);
+    // The other process started again.
+    value = 2;
+    assert.match(metrics.expose(), /^fetches\{server="a"\} 2$/m);
+    value = -1;
+    assert.doesNotMatch(metrics.expose(), /server="a"\} -1/);
+  });
+
   test('exposes histograms with cumulative buckets, sum and count', () => {
     const metrics = new MetricsRegistry();
     const seconds = metrics.histogram({

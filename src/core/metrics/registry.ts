@@ -1,7 +1,7 @@
 // The metrics registry: keeps values in memory and writes them in the Prometheus text exposition
 // format 0.0.4 when scraped.
 
-import type { Counter, Gauge, Histogram, MetricOptions, Metrics } from './metrics.ts';
+import type { Counter, Distribution, Gauge, Histogram, MetricOptions, Metrics } from './metrics.ts';
 
 /**
  * Most label sets of one metric. Labels must come from bounded sets. If a bug makes them grow anyway,
@@ -15,6 +15,9 @@ const labelName = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
 
 type Labels = Readonly<Record<string, string>>;
 
+/** Sets the values of series that it names. */
+type Source<Child> = (childOf: (labels: Labels) => Child) => void;
+
 interface Family {
   readonly name: string;
   pieces(): Generator<string, void>;
@@ -25,7 +28,8 @@ export class MetricsRegistry implements Metrics {
   readonly #families = new Map<string, Family>();
 
   counter<L extends string = never>(options: MetricOptions<L>): Counter<L> {
-    const children = this.#declare(options, 'counter', () => ({ value: 0 }), exposeValue);
+    const sources: Source<{ value: number }>[] = [];
+    const children = this.#declare(options, 'counter', () => ({ value: 0 }), exposeValue, sources);
     const grow = (child: { value: number }, by: number): void => {
       // Also rejects NaN, which would stay for ever.
       if (!(by >= 0)) throw new RangeError(`counter ${options.name} cannot grow by ${by}`);
@@ -36,6 +40,13 @@ export class MetricsRegistry implements Metrics {
       series: (labels) => {
         const child = children.get(labels);
         return { add: (by = 1) => grow(child, by) };
+      },
+      source: (read) => {
+        sources.push((childOf) =>
+          read((labels, value) => {
+            if (value >= 0) childOf(labels).value = value;
+          }),
+        );
       },
       forget: (labels) => children.forget(labels),
     };
@@ -63,11 +74,13 @@ export class MetricsRegistry implements Metrics {
     ) {
       throw new Error(`the buckets of histogram ${name} must be finite and ascending`);
     }
+    const sources: Source<HistogramChild>[] = [];
     const children = this.#declare(
       options,
       'histogram',
       (): HistogramChild => ({ counts: new Float64Array(buckets.length + 1), sum: 0 }),
       (_, labels, child) => exposeHistogram(name, labels, buckets, child),
+      sources,
     );
     const observe = (child: HistogramChild, value: number): void => {
       if (Number.isNaN(value)) return;
@@ -81,6 +94,16 @@ export class MetricsRegistry implements Metrics {
       series: (labels) => {
         const child = children.get(labels);
         return { observe: (value) => observe(child, value) };
+      },
+      source: (read) => {
+        sources.push((childOf) =>
+          read((labels, { counts, sum }: Distribution) => {
+            if (counts.length !== buckets.length + 1) return;
+            const child = childOf(labels);
+            child.counts.set(counts);
+            child.sum = sum;
+          }),
+        );
       },
       forget: (labels) => children.forget(labels),
     };
@@ -126,6 +149,7 @@ export class MetricsRegistry implements Metrics {
     type: string,
     create: () => Child,
     expose: (name: string, labels: string, child: Child) => string,
+    sources: readonly Source<Child>[] = [],
   ): Children<Child> {
     const children = new Children(options, create);
     const { name, labels = [] } = options;
@@ -136,6 +160,11 @@ export class MetricsRegistry implements Metrics {
       pieces: function* () {
         yield header(options, type);
         for (const [shown, child] of children) yield expose(name, shown, child);
+        if (sources.length === 0) return;
+        // Fresh children per scrape, as for observed values.
+        const read = new Children(options, create);
+        for (const source of sources) source((values) => read.get(values));
+        for (const [shown, child] of read) yield expose(name, shown, child);
       },
     });
     return children;

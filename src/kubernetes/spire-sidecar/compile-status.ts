@@ -1,6 +1,7 @@
 // What the sidecar reports about each relationship, and about removed ones whose bundle it keeps. Pure.
 
 import type {
+  RefreshCounts,
   RelationshipsDocument,
   RelationshipStatus,
   StatusDocument,
@@ -19,6 +20,7 @@ export interface StatusFacts {
   readonly records: SidecarRecords;
   readonly lastRefreshMs: (trustDomain: string) => number | undefined;
   readonly lastError: (trustDomain: string) => string | undefined;
+  readonly refreshes: (trustDomain: string) => RefreshCounts | undefined;
 }
 
 const foreignError =
@@ -48,12 +50,13 @@ export function compileStatus(facts: StatusFacts): StatusDocument {
 type Wanted = RelationshipsDocument['relationships'][number];
 
 function wantedStatus(
-  { observed, foreign, records, lastRefreshMs, lastError }: StatusFacts,
+  { observed, foreign, records, lastRefreshMs, lastError, refreshes }: StatusFacts,
   { trustDomain, bundleEndpointURL, profile }: Wanted,
 ): RelationshipStatus {
   const bundle = observed.bundles.get(trustDomain);
   const refreshed = lastRefreshMs(trustDomain);
   const isForeign = foreign.has(trustDomain);
+  const counts = refreshes(trustDomain);
   const error = isForeign ? foreignError : lastError(trustDomain);
   return {
     trustDomain,
@@ -66,6 +69,7 @@ function wantedStatus(
     kept: false,
     ...(records.get(trustDomain)?.withheld === true && { withheld: true }),
     ...(isForeign && { foreign: true }),
+    ...(counts !== undefined && { refreshes: counts }),
   };
 }
 

@@ -3,7 +3,9 @@
 // its own calls and its own pace: a dead endpoint holds up no other.
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
+import type { RefreshCounts } from '../spire/sidecar-contract.ts';
 import { messageOf } from './apply-relationships.ts';
+import { RefreshCounter } from './refresh-counter.ts';
 import type { SpireApi } from './spire-api.ts';
 
 /**
@@ -22,6 +24,7 @@ const longestError = 1000;
 interface Times {
   lastRefreshMs: number | undefined;
   lastError: string | undefined;
+  counter: RefreshCounter | undefined;
   failures: number;
   /** Whether this process has refreshed it. */
   isRefreshed: boolean;
@@ -43,9 +46,16 @@ export class RefreshTimes {
   }
 
   /** Known from a status of before. */
-  recall(trustDomain: string, lastRefreshMs: number): void {
+  recall(
+    trustDomain: string,
+    {
+      lastRefreshMs,
+      counts,
+    }: { lastRefreshMs: number | undefined; counts: RefreshCounts | undefined },
+  ): void {
     const times = this.#of(trustDomain);
     times.lastRefreshMs ??= lastRefreshMs;
+    times.counter ??= new RefreshCounter(counts);
   }
 
   /** Exactly these trust domains are refreshed from now on. */
@@ -80,6 +90,10 @@ export class RefreshTimes {
     return this.#times.get(trustDomain)?.lastError;
   }
 
+  counts(trustDomain: string): RefreshCounts | undefined {
+    return this.#times.get(trustDomain)?.counter?.counts();
+  }
+
   all(): ReadonlyMap<string, number> {
     const found = new Map<string, number>();
     for (const [trustDomain, { lastRefreshMs }] of this.#times) {
@@ -98,6 +112,7 @@ export class RefreshTimes {
       times = {
         lastRefreshMs: undefined,
         lastError: undefined,
+        counter: undefined,
         failures: 0,
         isRefreshed: false,
         isRunning: false,
@@ -119,16 +134,19 @@ export class RefreshTimes {
     times.isRunning = true;
     let hintSeconds = 0;
     const { lastError, isRefreshed } = times;
+    const startedMs = this.#clock.monotonic();
     try {
       await this.#spire.refresh(trustDomain, refreshWithinMs);
       times.lastRefreshMs = this.#clock.now();
       times.lastError = undefined;
+      this.#count(times, startedMs);
       times.failures = 0;
       times.isRefreshed = true;
       hintSeconds = await this.#hintOf(trustDomain);
     } catch (error) {
       times.lastError = messageOf(error).slice(0, longestError);
       times.failures++;
+      this.#count(times, startedMs);
     } finally {
       times.isRunning = false;
     }
@@ -137,6 +155,11 @@ export class RefreshTimes {
     // Also after a restart: the bundle may have been withheld until now.
     const isFirst = !isRefreshed && times.isRefreshed;
     if (isFirst || times.lastError !== lastError) this.#changed(trustDomain);
+  }
+
+  #count(times: Times, startedMs: number): void {
+    times.counter ??= new RefreshCounter(undefined);
+    times.counter.add(this.#clock.monotonic() - startedMs, times.lastError);
   }
 
   async #hintOf(trustDomain: string): Promise<number> {

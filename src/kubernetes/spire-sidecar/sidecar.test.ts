@@ -157,6 +157,30 @@ suite('the sidecar of a SPIRE server', () => {
     assert.equal(scene.status('b.example')?.withheld, undefined);
   });
 
+  test('counts refreshes, also over a restart, and reports failures soon', async () => {
+    await scene.ask([b, c]);
+    const countOf = (name: string) => scene.status(name)?.refreshes?.count ?? 0;
+    assert.equal(countOf('b.example'), 1);
+    scene.spire.dead.set('b.example', 'connection refused');
+    await scene.clock.advance(1_800_000);
+    const failed = scene.status('b.example')?.refreshes?.errors['connect'] ?? 0;
+    assert.ok(failed > 3, String(failed));
+    assert.deepEqual(scene.status('c.example')?.refreshes?.errors, {});
+    const { writes } = scene.maps;
+    // With the same failure again, the counts alone change: at most one report a minute.
+    await scene.clock.advance(600_000);
+    assert.ok((scene.status('b.example')?.refreshes?.errors['connect'] ?? 0) > failed);
+    assert.ok(scene.maps.writes - writes <= 10, String(scene.maps.writes - writes));
+    const before = countOf('c.example');
+    await scene.restart();
+    assert.equal(countOf('c.example'), before);
+    await scene.clock.advance(1_000_000);
+    assert.ok(countOf('c.example') > before);
+    await scene.ask([c]);
+    await scene.ask([b, c]);
+    assert.equal(countOf('b.example'), 1);
+  });
+
   test('gives a withheld bundle back with the first refresh after a restart', async () => {
     await scene.ask([b], { withholdStaleBundles: true });
     scene.spire.entriesHeld.set('web', ['b.example']);

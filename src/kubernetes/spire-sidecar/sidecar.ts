@@ -140,11 +140,13 @@ export class Sidecar {
 
   /** A sidecar that starts knows the refreshes of the one before. */
   #recall(): void {
-    for (const { trustDomain, lastRefresh, kept } of this.#options.maps.report()?.relationships ??
-      []) {
-      if (lastRefresh !== undefined && !kept) {
-        this.#times.recall(trustDomain, Date.parse(lastRefresh));
-      }
+    for (const { trustDomain, lastRefresh, kept, refreshes } of this.#options.maps.report()
+      ?.relationships ?? []) {
+      if (kept) continue;
+      this.#times.recall(trustDomain, {
+        lastRefreshMs: lastRefresh === undefined ? undefined : Date.parse(lastRefresh),
+        counts: refreshes,
+      });
     }
   }
 
@@ -171,8 +173,11 @@ export class Sidecar {
       records: maps.records(),
       lastRefreshMs: (name) => this.#times.lastRefreshMs(name),
       lastError: (name) => this.#errors.get(name) ?? this.#times.lastError(name),
+      refreshes: (name) => this.#times.counts(name),
     });
-    const isDue = clock.monotonic() - this.#reportedMs >= reportEveryMs;
+    const sinceMs = clock.monotonic() - this.#reportedMs;
+    const isDue =
+      sinceMs >= reportEveryMs || (sinceMs >= resyncMs && hasMoreErrors(before, report));
     if (!isDue && before !== undefined && isSameButTimes(before, report)) return;
     await maps.saveReport(report);
     this.#reportedMs = clock.monotonic();
@@ -192,10 +197,18 @@ function isSameButTimes(a: StatusDocument, b: StatusDocument): boolean {
   const timeless = ({ problem, relationships }: StatusDocument): string =>
     JSON.stringify({
       problem,
-      relationships: relationships.map(({ lastRefresh, ...others }) => ({
-        ...others,
-        isRefreshed: lastRefresh !== undefined,
+      relationships: relationships.map((each) => ({
+        ...each,
+        refreshes: undefined,
+        lastRefresh: each.lastRefresh !== undefined,
       })),
     });
   return timeless(a) === timeless(b);
+}
+
+/** Failures count in alerts, so they are reported earlier than refreshes. */
+function hasMoreErrors(a: StatusDocument | undefined, b: StatusDocument): boolean {
+  const errorsOf = (document: StatusDocument | undefined): string =>
+    JSON.stringify(document?.relationships.map(({ refreshes }) => refreshes?.errors ?? {}));
+  return errorsOf(a) !== errorsOf(b);
 }

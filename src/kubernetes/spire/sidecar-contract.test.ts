@@ -52,6 +52,27 @@ test('entries and fields of the wrong form are left out', () => {
   assert.deepEqual(found?.relationships, [bare]);
 });
 
+test('counts of refreshes are read, and left out where they are no counts', () => {
+  const good = { count: 3, errors: { connect: 1 }, durations: { counts: [1, 2], sum: 0.5 } };
+  const read = (refreshes: unknown) =>
+    parse({ ...document, relationships: [{ ...one, refreshes }] })?.relationships[0]?.refreshes;
+  assert.deepEqual(read(good), good);
+  for (const bad of [
+    'x',
+    { ...good, count: -1 },
+    { ...good, count: 1.5 },
+    { ...good, errors: { connect: 'many' } },
+    { ...good, errors: { 'x"} 1\n': 1 } },
+    { ...good, errors: Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`${at}`, 1])) },
+    { ...good, durations: { counts: 'x', sum: 1 } },
+    { ...good, durations: { counts: [-1], sum: 1 } },
+    { ...good, durations: { counts: [1], sum: -1 } },
+    { ...good, durations: undefined },
+  ]) {
+    assert.equal(read(bad), undefined, JSON.stringify(bad));
+  }
+});
+
 test('long texts are cut', () => {
   const found = parse({ ...document, problem: 'x'.repeat(10_000) });
   assert.equal(found?.problem?.length, 2048);

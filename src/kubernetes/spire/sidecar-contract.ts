@@ -50,6 +50,17 @@ export interface RelationshipStatus {
   readonly withheld?: boolean;
   /** Others made the relationship at the server. The sidecar does not change it. */
   readonly foreign?: boolean;
+  /** The refreshes that the sidecar asked for, since the relationship exists. */
+  readonly refreshes?: RefreshCounts;
+}
+
+/** Counts that go on when a sidecar starts again. What it counted after its last report is lost then. */
+export interface RefreshCounts {
+  readonly count: number;
+  /** Failed ones, by class. */
+  readonly errors: Readonly<Record<string, number>>;
+  /** How many took how long: one number for each bucket of the metric, and the sum in seconds. */
+  readonly durations: { readonly counts: readonly number[]; readonly sum: number };
 }
 
 export interface StatusDocument {
@@ -66,6 +77,8 @@ export interface StatusDocument {
 const mostStatusBytes = 1024 * 1024;
 const mostRelationships = 1000;
 const mostTextLength = 2048;
+/** More than there are classes of errors, and buckets. */
+const mostCounts = 32;
 
 /** Undefined where the text is not a status document. Never throws. */
 export function parseStatusDocument(text: unknown): StatusDocument | undefined {
@@ -96,6 +109,7 @@ function statusOf(value: unknown): readonly RelationshipStatus[] {
   const trustDomain = textOf(value['trustDomain']);
   const bundleEndpointURL = textOf(value['bundleEndpointURL']);
   const lastError = textOf(value['lastError']);
+  const refreshes = countsOf(value['refreshes']);
   if (trustDomain === undefined || bundleEndpointURL === undefined) return [];
   if (profile !== 'https_spiffe' && profile !== 'https_web') return [];
   return [
@@ -110,9 +124,35 @@ function statusOf(value: unknown): readonly RelationshipStatus[] {
       kept: value['kept'] === true,
       ...(value['withheld'] === true && { withheld: true }),
       ...(value['foreign'] === true && { foreign: true }),
+      ...(refreshes !== undefined && { refreshes }),
     },
   ];
 }
+
+/** Undefined where they are no counts. */
+function countsOf(value: unknown): RefreshCounts | undefined {
+  if (!isObject(value)) return undefined;
+  const { count, errors, durations } = value;
+  if (!isCount(count) || !isObject(errors) || !isObject(durations)) return undefined;
+  const { counts, sum } = durations;
+  const failed = Object.entries(errors);
+  if (failed.length > mostCounts) return undefined;
+  if (!failed.every(([name, number]) => /^[a-z-]{1,32}$/.test(name) && isCount(number))) {
+    return undefined;
+  }
+  if (!Array.isArray(counts) || counts.length > mostCounts || !counts.every(isCount)) {
+    return undefined;
+  }
+  if (typeof sum !== 'number' || !Number.isFinite(sum) || sum < 0) return undefined;
+  return {
+    count,
+    errors: errors as Readonly<Record<string, number>>,
+    durations: { counts, sum },
+  };
+}
+
+const isCount = (value: unknown): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0;
 
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value.slice(0, mostTextLength) : undefined;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { refreshSeconds } from '../../core/metrics/bundle-refreshes.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { observeSpire } from './spire-metrics.ts';
 import { operatedScene } from './test-spire-scene.ts';
@@ -29,6 +30,11 @@ test('metrics show the conditions of a server and the age of its bundles', async
     profile: 'https_spiffe',
     hasBundle: true,
     lastRefresh: new Date(scene.clock.now()).toISOString(),
+    refreshes: {
+      count: 12,
+      errors: { connect: 2 },
+      durations: { counts: [...refreshSeconds.map(() => 1), 1], sum: 20 },
+    },
   };
   const removed = { ...one, trustDomain: 'removed.example', kept: true };
   const observedAt = one.lastRefresh;
@@ -43,9 +49,16 @@ test('metrics show the conditions of a server and the age of its bundles', async
   assert.match(found(), /condition\{cluster="app1",condition="FederationRouteReady"\} -1$/m);
   assert.match(found(), /relationships\{cluster="app1",state="Fresh"\} 1$/m);
   assert.match(found(), /age_seconds\{cluster="app1",trust_domain="b\.example"\} 30$/m);
+  const refresh = (series: string) =>
+    new RegExp(`^spire_server_federation_bundle_refresh_${series}$`, 'm');
+  const labels = 'server="app1",trust_domain="b\\.example"';
+  assert.match(found(), refresh(`count\\{${labels}\\} 12`));
+  assert.match(found(), refresh(`errors\\{${labels},class="connect"\\} 2`));
+  assert.match(found(), refresh(`duration_seconds_sum\\{${labels}\\} 20`));
+  assert.match(found(), refresh(`duration_seconds_count\\{${labels}\\} 12`));
   assert.doesNotMatch(found(), /removed\.example/);
   await app1.apply();
   await scene.settle();
-  assert.doesNotMatch(found(), /FederationServiceReady|age_seconds\{/);
+  assert.doesNotMatch(found(), /FederationServiceReady|age_seconds\{|server="app1"/);
   await scene.stop();
 });

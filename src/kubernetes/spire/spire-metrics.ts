@@ -1,5 +1,7 @@
-// Metrics of the SPIRE servers that the site operates: their conditions, and the age of the bundles that they hold.
+// Metrics of the SPIRE servers that the site operates: their conditions, the age of the bundles that they hold, and
+// their refreshes.
 
+import { bundleRefreshes } from '../../core/metrics/bundle-refreshes.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { SpireCluster } from './spire-cluster.ts';
 
@@ -28,6 +30,34 @@ export function observeSpire(
     list().flatMap(({ cluster, server, isRunning }) =>
       isRunning && server !== undefined ? [{ name: cluster.metadata.name, server }] : [],
     );
+  const reports = () =>
+    servers().flatMap(({ name, server }) =>
+      (server.reported?.relationships ?? [])
+        .filter(({ kept, trustDomain }) => !kept && server.federatesWith.has(trustDomain))
+        .map((each) => ({
+          ...each,
+          name,
+          labels: { server: name, trust_domain: each.trustDomain },
+        })),
+    );
+  const { count, errors, duration } = bundleRefreshes(metrics);
+  count.source((report) => {
+    for (const { labels, refreshes } of reports()) {
+      if (refreshes !== undefined) report(labels, refreshes.count);
+    }
+  });
+  errors.source((report) => {
+    for (const { labels, refreshes } of reports()) {
+      for (const [name, failed] of Object.entries(refreshes?.errors ?? {})) {
+        report({ ...labels, class: name }, failed);
+      }
+    }
+  });
+  duration.source((report) => {
+    for (const { labels, refreshes } of reports()) {
+      if (refreshes !== undefined) report(labels, refreshes.durations);
+    }
+  });
   metrics.observe(
     {
       name: 'hansa_spire_condition',
@@ -56,8 +86,8 @@ export function observeSpire(
     (report) => {
       for (const { name, server } of servers()) {
         for (const state of states) {
-          const count = server.relationships.filter((each) => each.state === state).length;
-          report({ cluster: name, state }, count);
+          const found = server.relationships.filter((each) => each.state === state);
+          report({ cluster: name, state }, found.length);
         }
       }
     },
@@ -70,12 +100,10 @@ export function observeSpire(
       mostSeries: mostRelationships,
     },
     (report) => {
-      for (const { name, server } of servers()) {
-        for (const { trustDomain, lastRefresh, kept } of server.reported?.relationships ?? []) {
-          if (kept || lastRefresh === undefined || !server.federatesWith.has(trustDomain)) continue;
-          const ageMs = Math.max(0, nowMs() - Date.parse(lastRefresh));
-          report({ cluster: name, trust_domain: trustDomain }, ageMs / 1000);
-        }
+      for (const { name, trustDomain, lastRefresh } of reports()) {
+        if (lastRefresh === undefined) continue;
+        const ageMs = Math.max(0, nowMs() - Date.parse(lastRefresh));
+        report({ cluster: name, trust_domain: trustDomain }, ageMs / 1000);
       }
     },
   );

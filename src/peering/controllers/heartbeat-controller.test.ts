@@ -39,6 +39,7 @@ async function scene() {
     results: {
       add: () => undefined,
       series: () => ({ add: () => undefined }),
+      source: () => undefined,
       forget: () => undefined,
     },
   });

@@ -40,7 +40,7 @@ test('metrics tell how many federations are in which state, and how old their bu
 // The alert on 99.9 % divides failed fetches by all fetches.
 test('every fetch is counted, a failed one also by its class, each with how long it took in seconds', () => {
   const registry = new MetricsRegistry();
-  const metrics = new FederationMetrics(registry, 50);
+  const metrics = new FederationMetrics(registry);
   metrics.asked(name, 250, undefined);
   metrics.asked(name, 2000, undefined);
   metrics.asked(name, 10_000, 'unreachable');
@@ -50,10 +50,10 @@ test('every fetch is counted, a failed one also by its class, each with how long
       .map(([, series, value]) => [series, Number(value)]),
   );
   assert.deepEqual(told, {
-    'count{trust_domain="bruges.example"}': 3,
-    'errors{trust_domain="bruges.example",class="unreachable"}': 1,
-    'duration_seconds_sum{trust_domain="bruges.example"}': 12.25,
-    'duration_seconds_count{trust_domain="bruges.example"}': 3,
+    'count{server="",trust_domain="bruges.example"}': 3,
+    'errors{server="",trust_domain="bruges.example",class="unreachable"}': 1,
+    'duration_seconds_sum{server="",trust_domain="bruges.example"}': 12.25,
+    'duration_seconds_count{server="",trust_domain="bruges.example"}': 3,
   });
 });
 
@@ -61,7 +61,8 @@ test('metrics of a federation go with it, and those of one that comes back begin
   const counted = (): readonly string[] =>
     site.metrics
       .expose()
-      .match(/^spire_server_federation_bundle_refresh_\w+\{trust_domain="bruges.*$/gm) ?? [];
+      .match(/^spire_server_federation_bundle_refresh_\w+\{server="",trust_domain="bruges.*$/gm) ??
+    [];
   await site.create(name, peer.spec());
   peer.answer = () => 'refused';
   await seconds(600);
@@ -94,10 +95,9 @@ test('a scrape is made in small steps, and each version of a federation is parse
 
 test('every federation that the operator allows has metrics of its own', () => {
   const metrics = new MetricsRegistry();
-  const federations = new FederationMetrics(metrics, 3000);
+  const federations = new FederationMetrics(metrics);
   for (let at = 0; at < 3001; at++) federations.asked(`n${at}.example`, 5, 'dns');
   const text = metrics.expose();
-  assert.match(text, /refresh_count\{trust_domain="n2999\.example"\} 1/);
-  assert.match(text, /refresh_count\{trust_domain="other"\} 1/);
-  assert.match(text, /refresh_errors\{trust_domain="n3000\.example",class="dns"\} 1/);
+  assert.match(text, /refresh_count\{server="",trust_domain="n2999\.example"\} 1/);
+  assert.match(text, /refresh_errors\{server="",trust_domain="n3000\.example",class="dns"\} 1/);
 });

@@ -1,5 +1,5 @@
-// The metrics of federation. The first three have the names of the corresponding SPIRE metrics. Their
-// labels are trust domains, so their number is limited by the number of federations.
+// The metrics of federation. Their labels are trust domains, so their number is limited by the number of
+// federations.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { type BundleLife, bundleLife, sourceOf } from '../../api/bundle-life.ts';
@@ -9,57 +9,39 @@ import {
   liveSyncedAt,
   type FederationSummary,
 } from './federated-bundles.ts';
+import {
+  bundleRefreshes,
+  type BundleRefreshes,
+  ownServer,
+} from '../../core/metrics/bundle-refreshes.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { FailureClass } from './fetch-failure.ts';
 
-const seconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-
-/** The number of failure classes, with some reserve. */
-const mostClasses = 16;
-
 export class FederationMetrics {
-  readonly #count;
-  readonly #errors;
-  readonly #duration;
+  readonly #refreshes: BundleRefreshes;
 
-  /** Trust domains beyond `maxFederations` share one label, so that the metrics stay bounded. */
-  constructor(metrics: Metrics, maxFederations: number) {
-    this.#count = metrics.counter({
-      name: 'spire_server_federation_bundle_refresh_count',
-      help: 'Fetches of a federated bundle, by trust domain.',
-      labels: ['trust_domain'],
-      mostSeries: maxFederations,
-    });
-    this.#errors = metrics.counter({
-      name: 'spire_server_federation_bundle_refresh_errors',
-      help: 'Fetches of a federated bundle that failed, by trust domain and class of error.',
-      labels: ['trust_domain', 'class'],
-      mostSeries: maxFederations * mostClasses,
-    });
-    this.#duration = metrics.histogram({
-      name: 'spire_server_federation_bundle_refresh_duration_seconds',
-      help: 'Duration of fetches of a federated bundle, by trust domain.',
-      labels: ['trust_domain'],
-      mostSeries: maxFederations,
-      buckets: seconds,
-    });
+  constructor(metrics: Metrics) {
+    this.#refreshes = bundleRefreshes(metrics);
   }
 
   /** `failure` is undefined after success. */
   asked(trustDomain: string, tookMs: number, failure: FailureClass | undefined): void {
-    this.#count.add({ trust_domain: trustDomain });
-    this.#duration.observe({ trust_domain: trustDomain }, tookMs / 1000);
-    if (failure !== undefined) this.#errors.add({ trust_domain: trustDomain, class: failure });
+    const { count, errors, duration } = this.#refreshes;
+    const labels = labelsOf(trustDomain);
+    count.add(labels);
+    duration.observe(labels, tookMs / 1000);
+    if (failure !== undefined) errors.add({ ...labels, class: failure });
   }
 
   /** Call it after a federation is deleted. A later one of the same name starts at zero. */
   forget(trustDomain: string): void {
-    for (const series of [this.#count, this.#errors, this.#duration]) {
-      series.forget({ trust_domain: trustDomain });
-    }
+    const { count, errors, duration } = this.#refreshes;
+    for (const series of [count, errors, duration]) series.forget(labelsOf(trustDomain));
   }
 }
+
+const labelsOf = (trustDomain: string) => ({ server: ownServer, trust_domain: trustDomain });
 
 const states = ['fresh', 'overdue', 'stale', 'expired', 'not-ready', 'quarantined'] as const;
 

@@ -171,7 +171,7 @@ export async function federationSite() {
           deny: (draft) => refusals.push(draft),
         },
       },
-      new FederationMetrics(metrics, maxFederations),
+      new FederationMetrics(metrics),
     ),
   );
   const as = { controller: 'test' };

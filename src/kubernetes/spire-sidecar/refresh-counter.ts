@@ -1,0 +1,68 @@
+// Counts the refreshes of one relationship, and classifies why they failed. The classes have the names that the site
+// uses for its own fetches.
+
+import { refreshSeconds } from '../../core/metrics/bundle-refreshes.ts';
+import type { RefreshCounts } from '../spire/sidecar-contract.ts';
+
+export type RefreshErrorClass =
+  | 'dns'
+  | 'connect'
+  | 'unreachable'
+  | 'identity'
+  | 'http'
+  | 'malformed'
+  | 'internal';
+
+/** In the words of SPIRE and of Go. The first that matches counts. */
+const classes: readonly (readonly [RegExp, RefreshErrorClass])[] = [
+  [/no such host|server misbehaving/, 'dns'],
+  [/x509|certificate|unexpected ID|spiffe id/i, 'identity'],
+  [/connection refused|no route to host|network is unreachable|connection reset/, 'connect'],
+  [/timeout|deadline|did not answer|EOF/i, 'unreachable'],
+  [/unexpected status|status code/i, 'http'],
+  [/decode|unmarshal|invalid character|parse|malformed|JWK/i, 'malformed'],
+];
+
+export function refreshErrorClass(message: string): RefreshErrorClass {
+  return classes.find(([words]) => words.test(message))?.[1] ?? 'internal';
+}
+
+export class RefreshCounter {
+  #count = 0;
+  readonly #errors = new Map<string, number>();
+  readonly #buckets: number[] = [...refreshSeconds, Number.POSITIVE_INFINITY].map(() => 0);
+  #sum = 0;
+
+  /** Goes on from these. */
+  constructor(before: RefreshCounts | undefined) {
+    if (before === undefined || before.durations.counts.length !== this.#buckets.length) return;
+    this.#count = before.count;
+    this.#errors = new Map(Object.entries(before.errors));
+    this.#buckets = [...before.durations.counts];
+    this.#sum = before.durations.sum;
+  }
+
+  /** `error` is undefined after success. */
+  add(tookMs: number, error: string | undefined): void {
+    const seconds = tookMs / 1000;
+    const found = refreshSeconds.findIndex((bound) => seconds <= bound);
+    const at = found === -1 ? refreshSeconds.length : found;
+    this.#count++;
+    this.#buckets[at] = (this.#buckets[at] ?? 0) + 1;
+    this.#sum += seconds;
+    if (error === undefined) return;
+    const name = refreshErrorClass(error);
+    this.#errors.set(name, (this.#errors.get(name) ?? 0) + 1);
+  }
+
+  /** Undefined before the first refresh. */
+  counts(): RefreshCounts | undefined {
+    if (this.#count === 0) return undefined;
+    return {
+      count: this.#count,
+      errors: Object.fromEntries(this.#errors),
+      // Milliseconds are exact enough, and short in JSON.
+      durations: { counts: [...this.#buckets], sum: Math.round(this.#sum * 1000) / 1000 },
+    };
+  }
+}
