@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { certificatePem } from '../../src/core/identity/x509/pem.ts';
 import { credentialOf, forge, purposes } from '../../src/core/identity/x509/test-forge.ts';
 import { freePort } from '../e2e/free-ports.ts';
+import type { ToolName } from '../tools/build.ts';
 import { requireTool } from './tool.ts';
 
 export interface PebbleOptions {
@@ -20,6 +21,10 @@ export interface PebbleOptions {
   readonly nameServer: NameServer;
   /** Of 100 good nonces it refuses so many. */
   readonly nonceReject?: number;
+  /** Another build of Pebble. */
+  readonly tool?: ToolName;
+  /** In its own certificate, besides localhost. */
+  readonly name?: string;
   /** To come back at the same place. */
   readonly port?: number;
 }
@@ -47,7 +52,7 @@ export async function startPebble(options: PebbleOptions): Promise<Pebble> {
   const own = forge({
     issuer: root,
     ca: false,
-    dnsNames: ['localhost'],
+    dnsNames: ['localhost', ...(options.name === undefined ? [] : [options.name])],
     purposes: [purposes.server],
   });
   const caFile = join(folder, 'pebble-ca.pem');
@@ -75,7 +80,7 @@ export async function startPebble(options: PebbleOptions): Promise<Pebble> {
       },
     }),
   );
-  const program = await requireTool('pebble');
+  const program = await requireTool(options.tool ?? 'pebble');
   const child = spawn(program, ['-config', config, '-dnsserver', nameServer.address, '-strict'], {
     env: {
       ...process.env,

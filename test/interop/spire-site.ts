@@ -10,7 +10,7 @@ import type { CustomResourceDefinition } from './kube-apiserver.ts';
 import { type KubeCluster, startKubeCluster } from './kube-cluster.ts';
 import { Kubectl } from './kubectl.ts';
 import { podName } from './spire-cluster.ts';
-import { TestKubelet } from './test-kubelet.ts';
+import { TestKubelet, type TestKubeletOptions } from './test-kubelet.ts';
 import { requireTool } from './tool.ts';
 
 export interface SpireSiteOptions {
@@ -18,8 +18,8 @@ export interface SpireSiteOptions {
   readonly crds?: readonly CustomResourceDefinition[];
   /** Added to `hansa spire install`. */
   readonly install?: readonly string[];
-  /** Of the containers. */
-  readonly env?: Readonly<Record<string, string>>;
+  /** Of the Pods. */
+  readonly pods?: Pick<TestKubeletOptions, 'env' | 'machineNames'>;
 }
 
 interface Condition {
@@ -52,14 +52,14 @@ export class SpireSite {
   readonly site: Daemon;
 
   static async start(name: string, options: SpireSiteOptions): Promise<SpireSite> {
-    const { etcd, crds = [], install = [], env = {} } = options;
+    const { etcd, crds = [], install = [], pods = {} } = options;
     const cluster = await startKubeCluster(name, { etcd, controllers, crds });
     const stops: (() => Promise<unknown>)[] = [() => cluster.stop()];
     try {
       const images = {
         [serverImage]: [await requireTool('spire-server')],
       };
-      const kubelet = await TestKubelet.start({ cluster, images, env });
+      const kubelet = await TestKubelet.start({ cluster, images, ...pods });
       stops.unshift(() => kubelet.stop());
       const kubectl = await Kubectl.with(cluster.kubeconfig);
       stops.unshift(() => kubectl.close());
@@ -120,7 +120,7 @@ export class SpireSite {
         last = (await this.status()).conditions?.find((each) => each.type === type);
         return holds(last);
       },
-      () => `${type}: ${JSON.stringify(last)}${this.#log()}`,
+      () => `${type}: ${JSON.stringify(last)}${this.log()}`,
     );
   }
 
@@ -148,9 +148,14 @@ export class SpireSite {
     await this.cluster.stop();
   }
 
-  #log(): string {
+  /** The end of the log of the SPIRE server, without the lines that `omit` matches. */
+  log(omit = /^$/): string {
     try {
-      return `\n${this.kubelet.log(podName, 'spire-server').slice(-3000)}`;
+      const lines = this.kubelet.log(podName, 'spire-server').split('\n');
+      return `\n${lines
+        .filter((line) => !omit.test(line))
+        .slice(-30)
+        .join('\n')}`;
     } catch {
       return '';
     }

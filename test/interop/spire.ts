@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { freePort } from '../e2e/free-ports.ts';
+import { type KnownNames, knowing } from './known-names.ts';
 import { requireTool } from './tool.ts';
 
 export interface SpireServer {
@@ -50,6 +51,8 @@ export interface SpireOptions {
   readonly web?: { readonly certificateFile: string; readonly keyFile: string };
   /** Whom it believes as the Web PKI: a file in PEM. */
   readonly webRootsFile?: string;
+  /** Names that it resolves besides. Needs root. */
+  readonly names?: KnownNames;
   /** Without the rate limits for attestation and signing, for benchmarks. */
   readonly unlimited?: true;
 }
@@ -91,7 +94,8 @@ plugins {
   );
   const { webRootsFile } = options;
   const env = webRootsFile === undefined ? {} : { SSL_CERT_FILE: webRootsFile };
-  const server = start(program, configuration, folder, env);
+  const words = [...knowing(options.names ?? {}, folder), program];
+  const server = start(words, configuration, folder, env);
   const { pid } = server;
   const run = (...command: readonly string[]): Promise<string> =>
     execute(program, [...command, '-socketPath', socket]);
@@ -175,7 +179,7 @@ plugins {
 }
 `,
   );
-  const agent = start(program, configuration, folder);
+  const agent = start([program], configuration, folder);
   const { pid } = agent;
   const stop = async (): Promise<void> => {
     await agent.end();
@@ -191,7 +195,7 @@ plugins {
 }
 
 function start(
-  program: string,
+  [program = '', ...words]: readonly string[],
   configuration: string,
   cwd: string,
   env: NodeJS.ProcessEnv = {},
@@ -201,7 +205,7 @@ function start(
   readonly hasEnded: () => boolean;
   readonly end: () => Promise<void>;
 } {
-  const child = spawn(program, ['run', '-config', configuration], {
+  const child = spawn(program, [...words, 'run', '-config', configuration], {
     cwd,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -26,6 +26,8 @@ export interface TestKubeletOptions {
   /** The words of a command, by image. */
   readonly images: Readonly<Record<string, readonly string[]>>;
   readonly env?: Readonly<Record<string, string>>;
+  /** By which containers call this machine. */
+  readonly machineNames?: readonly string[];
 }
 
 interface Container {
@@ -148,8 +150,9 @@ export class TestKubelet {
   async #register(): Promise<void> {
     await mkdir(join(this.folder, 'claims'));
     // With the name of the API server in its own certificate.
-    const names = `127.0.0.1 localhost\n${this.host.gateway} kubernetes.default.svc\n`;
-    await writeFile(join(this.folder, 'hosts'), names);
+    const names = ['kubernetes.default.svc', ...(this.#options.machineNames ?? [])];
+    const lines = `127.0.0.1 localhost\n${this.host.gateway} ${names.join(' ')}\n`;
+    await writeFile(join(this.folder, 'hosts'), lines);
     await this.#options.cluster.create('/api/v1/nodes', {
       apiVersion: 'v1',
       kind: 'Node',

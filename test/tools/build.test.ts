@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { ensureTool, failedVariable, requiredVersion, toolNames } from './build.ts';
+import { ensureTool, failedVariable, patched, requiredVersion, toolNames } from './build.ts';
 
 test('the version of a program is the one that go.mod requires', () => {
   const goMod =
@@ -11,6 +11,18 @@ test('the version of a program is the one that go.mod requires', () => {
   assert.equal(requiredVersion(goMod, 'k8s.io/kubernetes'), 'v1.36.3');
   assert.equal(requiredVersion(goMod, 'k8s.io/api'), 'v0.36.3');
   assert.throws(() => requiredVersion(goMod, 'k8s.io/none'), /does not require/);
+});
+
+test('a patch is inserted before its texts, which must be there once each', () => {
+  const insertions = [
+    { before: 'b\n', text: '$&\n' },
+    { before: 'c\n', text: 'x\n' },
+  ];
+  const patch = { file: 'a.go', insertions };
+  assert.equal(patched('a\nb\nc\n', patch), 'a\n$&\nb\nx\nc\n');
+  for (const text of ['a\n', 'b\n', 'b\nb\nc\n']) {
+    assert.throws(() => patched(text, patch), /a\.go does not have this text once/);
+  }
 });
 
 function withPath(t: TestContext, path: string): void {
