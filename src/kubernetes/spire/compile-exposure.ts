@@ -7,11 +7,26 @@ import { federationPortName, federationServiceName, serverLabels } from './spire
 
 export type ExposureType = 'Route' | 'TLSRoute' | 'Ingress';
 
+/** Newest first. Since Gateway API 1.5, clusters serve v1, and not v1alpha2. */
+export const tlsRouteVersions = [
+  'gateway.networking.k8s.io/v1',
+  'gateway.networking.k8s.io/v1alpha2',
+] as const;
+
+export type TlsRouteVersion = (typeof tlsRouteVersions)[number];
+
 export interface ExposureFacts {
   readonly namespace: string;
   /** The types that the cluster serves. */
   readonly served: ReadonlySet<ExposureType>;
+  /** The newest version of TLSRoutes that the cluster serves. Default: v1. */
+  readonly tlsRouteVersion?: TlsRouteVersion | undefined;
 }
+
+/** Of the TLSRoute. */
+export const tlsRouteVersionOf = ({
+  tlsRouteVersion = tlsRouteVersions[0],
+}: Pick<ExposureFacts, 'tlsRouteVersion'>): TlsRouteVersion => tlsRouteVersion;
 
 export type Exposure =
   /** `host` is what others call; a Route gets one from its router. */
@@ -86,11 +101,8 @@ const needs = (type: ExposureType, field: string, why: string) => ({
   },
 });
 
-function compileOne(
-  type: ExposureType,
-  federation: Federation,
-  { namespace }: ExposureFacts,
-): Exposure {
+function compileOne(type: ExposureType, federation: Federation, facts: ExposureFacts): Exposure {
+  const { namespace } = facts;
   const { exposure } = federation;
   // Clients of ACME call this name, so it can stand for the host.
   const host = exposure?.host ?? federation.bundleEndpoint.httpsWeb?.acme?.domainName;
@@ -109,7 +121,7 @@ function compileOne(
       name: gateway.name,
       ...(gateway.namespace !== undefined && { namespace: gateway.namespace }),
     };
-    return { type, host, manifest: tlsRouteOf(namespace, host, parent, federation) };
+    return { type, host, manifest: tlsRouteOf(facts, host, parent, federation) };
   }
   return { type, host, manifest: ingressOf(namespace, host, federation) };
 }
@@ -144,15 +156,15 @@ function routeOf(namespace: string, host: string | undefined, federation: Federa
 }
 
 function tlsRouteOf(
-  namespace: string,
+  facts: ExposureFacts,
   host: string,
   parent: object,
   { bundleEndpoint: { port } }: Federation,
 ): Manifest {
   return {
-    apiVersion: 'gateway.networking.k8s.io/v1alpha2',
+    apiVersion: tlsRouteVersionOf(facts),
     kind: 'TLSRoute',
-    metadata: metadataIn(namespace),
+    metadata: metadataIn(facts.namespace),
     spec: {
       parentRefs: [parent],
       hostnames: [host],

@@ -183,6 +183,7 @@ suite('the exposure of the bundle endpoint', () => {
   test('is a TLSRoute where a Gateway is named, and an Ingress otherwise', () => {
     const tls = compile({ exposure: { host, gateway } }, 'TLSRoute', 'Ingress');
     assert.equal(tls.manifest?.kind, 'TLSRoute');
+    assert.equal(tls.manifest?.apiVersion, 'gateway.networking.k8s.io/v1');
     assert.deepEqual(specIn(tls)['parentRefs'], [gateway]);
     const ingress = compile({ exposure: { host } }, 'TLSRoute', 'Ingress');
     assert.equal(ingress.manifest?.kind, 'Ingress');

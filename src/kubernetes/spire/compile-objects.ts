@@ -6,7 +6,12 @@ import { spireGroup, spireServerName } from '../../api/kinds/spire-server.ts';
 import { version } from '../../api/object.ts';
 import type { Manifest } from '../../core/kube/manifests/manifest.ts';
 import { accountSubject, roleWithBinding } from '../../core/kube/manifests/rbac.ts';
-import { compileExposure, type Exposure, type ExposureFacts } from './compile-exposure.ts';
+import {
+  compileExposure,
+  type Exposure,
+  type ExposureFacts,
+  tlsRouteVersionOf,
+} from './compile-exposure.ts';
 import { compileSidecarObjects } from './compile-sidecar-objects.ts';
 import { compileServerConf, spirePorts } from './compile-server-conf.ts';
 import { compileStatefulSet, type StatefulSetFacts } from './compile-stateful-set.ts';
@@ -61,7 +66,7 @@ export function compileObjects(spec: SpireServerSpec, facts: ServerFacts): Serve
   const kept = new Set(wanted.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
   return {
     wanted,
-    unwanted: ofFederation(namespace, facts.served).filter(
+    unwanted: ofFederation(facts).filter(
       ({ kind, metadata }) => !kept.has(`${kind}/${metadata.name}`),
     ),
     exposure,
@@ -85,7 +90,8 @@ export function ownedBy(manifest: Manifest, uid: string): Manifest {
 }
 
 /** Everything that only a federation has, of the kinds that the cluster serves. */
-function ofFederation(namespace: string, served: ExposureFacts['served']): readonly Manifest[] {
+function ofFederation(facts: ExposureFacts): readonly Manifest[] {
+  const { namespace, served } = facts;
   const metadata = { name: federationServiceName, namespace };
   return [
     { apiVersion: 'v1', kind: 'Service', metadata },
@@ -94,7 +100,7 @@ function ofFederation(namespace: string, served: ExposureFacts['served']): reado
       ? [{ apiVersion: 'route.openshift.io/v1', kind: 'Route', metadata }]
       : []),
     ...(served.has('TLSRoute')
-      ? [{ apiVersion: 'gateway.networking.k8s.io/v1alpha2', kind: 'TLSRoute', metadata }]
+      ? [{ apiVersion: tlsRouteVersionOf(facts), kind: 'TLSRoute', metadata }]
       : []),
     ...(served.has('Ingress')
       ? [{ apiVersion: 'networking.k8s.io/v1', kind: 'Ingress', metadata }]

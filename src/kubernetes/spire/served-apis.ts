@@ -6,24 +6,19 @@ import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { itemsIn, recordIn, textIn } from '../members/field-values.ts';
-import type { ExposureType } from './compile-exposure.ts';
+import { type ExposureType, type TlsRouteVersion, tlsRouteVersions } from './compile-exposure.ts';
 import { federatedTrustDomainVersion } from './relationships.ts';
 
 export interface ServedApis {
   readonly exposures: ReadonlySet<ExposureType>;
+  /** The newest one that Hansa knows. Undefined where there is none. */
+  readonly tlsRouteVersion: TlsRouteVersion | undefined;
   readonly hasFederatedTrustDomains: boolean;
 }
 
 /** A CRD that somebody installs later is noticed within this time. */
 const recentMs = 60_000;
 const mostResources = 1000;
-
-const exposureGroups: readonly (readonly [type: ExposureType, version: string, plural: string])[] =
-  [
-    ['Route', 'route.openshift.io/v1', 'routes'],
-    ['TLSRoute', 'gateway.networking.k8s.io/v1alpha2', 'tlsroutes'],
-    ['Ingress', 'networking.k8s.io/v1', 'ingresses'],
-  ];
 
 export class ServedApiReader {
   readonly #client: Pick<KubeClient, 'request'>;
@@ -41,14 +36,18 @@ export class ServedApiReader {
     if (this.#recent !== undefined && readMs - this.#recent.readMs < recentMs) {
       return this.#recent.apis;
     }
-    const [domains, ...exposures] = await Promise.all([
+    const [domains, routes, ingresses, ...tlsRoutes] = await Promise.all([
       this.#serves(federatedTrustDomainVersion, 'clusterfederatedtrustdomains'),
-      ...exposureGroups.map(([, version, plural]) => this.#serves(version, plural)),
+      this.#serves('route.openshift.io/v1', 'routes'),
+      this.#serves('networking.k8s.io/v1', 'ingresses'),
+      ...tlsRouteVersions.map((version) => this.#serves(version, 'tlsroutes')),
     ]);
-    const apis = {
-      exposures: new Set(exposureGroups.flatMap(([type], at) => (exposures[at] ? [type] : []))),
-      hasFederatedTrustDomains: domains,
-    };
+    const tlsRouteVersion = tlsRouteVersions.find((_, at) => tlsRoutes[at]);
+    const exposures = new Set<ExposureType>();
+    if (routes) exposures.add('Route');
+    if (tlsRouteVersion !== undefined) exposures.add('TLSRoute');
+    if (ingresses) exposures.add('Ingress');
+    const apis = { exposures, tlsRouteVersion, hasFederatedTrustDomains: domains };
     this.#recent = { apis, readMs };
     return apis;
   }

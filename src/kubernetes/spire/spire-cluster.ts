@@ -255,6 +255,7 @@ export class SpireCluster {
       namespace: this.mark.namespace,
       uid: object.metadata.uid,
       served: apis.exposures,
+      tlsRouteVersion: apis.tlsRouteVersion,
       image: settings.serverImage,
       sidecarImage,
       relationships:

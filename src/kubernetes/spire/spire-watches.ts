@@ -11,6 +11,7 @@ import { Reflector } from '../../core/kube/reflector/reflector.ts';
 import type { Log } from '../../core/log/log.ts';
 import { changeSource, type Source } from '../../core/reconcile/source.ts';
 import { type ClusterObject, readClusterObject } from '../sync/read-cluster-object.ts';
+import { tlsRouteVersionOf } from './compile-exposure.ts';
 import type { LiveObject } from './object-applier.ts';
 import { federatedTrustDomainKind, federatedTrustDomainVersion } from './relationships.ts';
 import type { ServedApis } from './served-apis.ts';
@@ -40,11 +41,11 @@ const everywhere: readonly (readonly [apiVersion: string, kind: string])[] = [
   ['networking.k8s.io/v1', 'NetworkPolicy'],
 ];
 
-const exposureVersions = {
+const exposureVersions = (apis: ServedApis) => ({
   Route: 'route.openshift.io/v1',
-  TLSRoute: 'gateway.networking.k8s.io/v1alpha2',
+  TLSRoute: tlsRouteVersionOf(apis),
   Ingress: 'networking.k8s.io/v1',
-} as const;
+});
 
 export class SpireWatches {
   readonly servers: Reflector<ClusterObject>;
@@ -76,8 +77,9 @@ export class SpireWatches {
   }
 
   /** Follows the kinds that the cluster serves beyond those of every cluster. */
-  follow({ exposures, hasFederatedTrustDomains }: ServedApis): void {
-    for (const type of exposures) this.#follow(exposureVersions[type], type);
+  follow(apis: ServedApis): void {
+    const { exposures, hasFederatedTrustDomains } = apis;
+    for (const type of exposures) this.#follow(exposureVersions(apis)[type], type);
     if (hasFederatedTrustDomains) {
       this.#follow(federatedTrustDomainVersion, federatedTrustDomainKind);
     }

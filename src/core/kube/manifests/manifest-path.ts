@@ -14,6 +14,7 @@ const plurals: ReadonlyMap<string, string> = new Map(
     'networking.k8s.io/v1/Ingress': 'ingresses',
     'networking.k8s.io/v1/NetworkPolicy': 'networkpolicies',
     'route.openshift.io/v1/Route': 'routes',
+    'gateway.networking.k8s.io/v1/TLSRoute': 'tlsroutes',
     'gateway.networking.k8s.io/v1alpha2/TLSRoute': 'tlsroutes',
     'spire.spiffe.io/v1alpha1/ClusterFederatedTrustDomain': 'clusterfederatedtrustdomains',
     'rbac.authorization.k8s.io/v1/ClusterRole': 'clusterroles',
