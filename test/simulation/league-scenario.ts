@@ -4,7 +4,8 @@
 //
 // Invariants: no two holders ever have the same term of a cluster. As long as a Lease is neither deleted nor
 // restored, its terms only grow. No write of an older term replaces one of a newer term. Supervisors never change
-// or delete what users made. When the faults end, all clusters hold exactly what the compilers say.
+// or delete what users made. When the faults end, all clusters hold exactly what the compilers say. For federated
+// policies: `league-policies.ts`.
 
 import assert from 'node:assert/strict';
 import type { NativeService } from '../../src/api/kinds/native-service.ts';
@@ -37,6 +38,7 @@ import {
   type WantedCopy,
 } from './league-compiled.ts';
 import { leaseMs, startSupervisor } from './league-supervisor.ts';
+import { checkDeleted, checkPolicies, LeaguePolicies } from './league-policies.ts';
 import { LeagueUsers } from './league-users.ts';
 import type { Scenario } from './seeds.ts';
 import type { Process, Simulation } from './simulation.ts';
@@ -44,6 +46,10 @@ import type { Process, Simulation } from './simulation.ts';
 const busyMs = 60_000;
 /** A silent watch is noticed within 150 s. Reflectors, controllers and elections back off. */
 const quietMs = 300_000;
+/** Of the clock of a site. A version whose time is more than a day ahead counts as forged. */
+const mostWrongMs = 10 * 3_600_000;
+/** Longer than the pauses between two writes of one object. */
+const restMs = 60_000;
 const siteUser = 'site:';
 
 export const leagueScenario: Scenario = {
@@ -64,6 +70,9 @@ export const leagueScenario: Scenario = {
       if (random.chance(0.85)) cluster.users.change(random);
       else cluster.users.meddle(random);
     });
+    simulation.often('policies', 1500, busyMs, (random) =>
+      random.pick(clusters).policies.change(random),
+    );
     simulation.often('namespaces', 5000, busyMs, (random) =>
       random.pick(clusters).users.restoreNamespaces(),
     );
@@ -81,8 +90,9 @@ export const leagueScenario: Scenario = {
       simulation.clock.timer(random.integer(10, 10_000), () => node?.start());
     });
     simulation.often('jump', 10_000, busyMs, (random) => {
-      const by = random.integer(-86_400_000, 86_400_000);
-      simulation.nodeOf(random.pick(sites))?.process?.clock.jumpWall(by);
+      const clock = simulation.nodeOf(random.pick(sites))?.process?.clock;
+      const wrongMs = random.integer(-mostWrongMs, mostWrongMs);
+      clock?.jumpWall(simulation.clock.now() + wrongMs - clock.now());
     });
     simulation.often('server', 2500, busyMs, (random) => world.disturb(random.pick(clusters)));
     await simulation.run(busyMs);
@@ -90,6 +100,7 @@ export const leagueScenario: Scenario = {
     for (const site of sites) simulation.nodeOf(site)?.start();
     await simulation.run(quietMs);
     world.check();
+    await world.checkPolicies(simulation);
   },
 };
 
@@ -98,6 +109,7 @@ interface WorldCluster {
   readonly settings: ClusterView['settings'];
   readonly kube: MemoryKube;
   readonly users: LeagueUsers;
+  readonly policies: LeaguePolicies;
   readonly backups: Backup[];
   /** Who held which term. Never forgotten, also not when the Lease is deleted or etcd restored. */
   readonly holders: Map<number, string>;
@@ -158,6 +170,7 @@ class World {
       settings: { routable: this.#random.chance(0.7), endpointPrefixes: [`${range}.0.0/16`] },
       kube,
       users: new LeagueUsers(kube, range, act),
+      policies: new LeaguePolicies(id, kube, act),
       backups: [],
       holders: new Map(),
       highestTerm: 0,
@@ -263,7 +276,10 @@ class World {
       if (now !== undefined) this.#judgeLease(cluster, now);
       return;
     }
-    if (this.#areOthersActing || !/\/(?:services|endpointslices)\//.test(key)) return;
+    if (this.#areOthersActing) return;
+    const problem = cluster.policies.judge(change);
+    this.#hold(problem === undefined, problem ?? '');
+    if (!/\/(?:services|endpointslices)\//.test(key)) return;
     const before = old === undefined ? 0 : epochOf(old.metadata);
     if (old !== undefined && before === 0) {
       const isSame =
@@ -331,6 +347,23 @@ class World {
       });
     }
     assert.ok(this.#copiesWritten > 0, 'no copy was ever written');
+  }
+
+  /** They are at rest, and a user can still delete one everywhere. */
+  async checkPolicies(simulation: Simulation): Promise<void> {
+    const all = this.clusters.map(({ policies }) => policies);
+    checkPolicies(all);
+    const written = (): readonly string[] => all.flatMap(({ writes }) => writes);
+    const before = written().length;
+    await simulation.run(restMs);
+    assert.deepEqual(written().slice(before), [], 'sites write policies that are at rest');
+    const found = all.filter((each) => each.has('kept'));
+    if (found.length === 0) return;
+    for (const each of all) each.mayDelete();
+    this.#random.pick(found).deleteAsUser('kept');
+    await simulation.run(restMs);
+    checkDeleted(all, 'kept');
+    checkPolicies(all);
   }
 }
 

@@ -11,8 +11,10 @@ import { copiesPart } from '../../src/kubernetes/copies/copies-part.ts';
 import { MemberControllers } from '../../src/kubernetes/league/member-controllers.ts';
 import { memberLeadership } from '../../src/kubernetes/league/member-leadership.ts';
 import { MemberSet } from '../../src/kubernetes/members/member-set.ts';
+import { policiesPart } from '../../src/kubernetes/policies/policies-part.ts';
 import { vmsPart } from '../../src/kubernetes/vms/vms-part.ts';
 import { systemNamespace } from './league-compiled.ts';
+import { policySettings } from './league-policies.ts';
 import type { Process } from './simulation.ts';
 
 export const leaseMs = 6000;
@@ -41,6 +43,7 @@ export function startSupervisor(
     },
     random: random.fork('members'),
     unreachableAfterMs,
+    policyKinds: policySettings.kinds,
   });
   const host = new ReconcileRuntime({
     clock,
@@ -64,6 +67,7 @@ export function startSupervisor(
       memberController(member.clusterID, [
         copiesPart({ ...shared, member, members, lookUp: () => Promise.resolve([]) }),
         vmsPart({ ...shared, member }),
+        policiesPart({ ...shared, member, members, settings: policySettings, dnsPrefix: '' }),
       ]),
     leadershipOf: (member) =>
       memberLeadership({
