@@ -6,7 +6,13 @@ import type { KubeLeaseTableOptions } from '../../core/kube/lease/kube-lease-tab
 import { epochIn, type LeaseRecord } from '../../core/kube/lease/kube-lease.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { Store } from '../../core/store/store.ts';
-import { epochAnnotation, epochFloorAnnotation, leaseName, removalCommand } from '../names.ts';
+import {
+  epochAnnotation,
+  epochFloorAnnotation,
+  importRemovalCommand,
+  leaseName,
+  removalCommand,
+} from '../names.ts';
 import type { ObjectMeta } from '../objects.ts';
 import { epochOf } from './fenced-writer.ts';
 
@@ -68,7 +74,7 @@ export class MemberEpochs {
     if (given <= highestEpoch) return given;
     throw new HansaError(
       'HANSA_CONFLICT',
-      `Nobody can lead ${this.#clusterID}: an object there has the epoch ${highest}, and there is none above it. No site reaches it by itself, so it was forged. As an administrator of the cluster, delete the Lease ${leaseName} in the system namespace, and all copies, which the site then writes again: ${removalCommand}`,
+      `Nobody can lead ${this.#clusterID}: an object there has the epoch ${highest}, and there is none above it. No site reaches it by itself, so it was forged. As an administrator of the cluster, delete the Lease ${leaseName} in the system namespace, and all copies, which the site then writes again: ${removalCommand}. Where the cluster serves them, delete ServiceImports of sites too (${importRemovalCommand}), and each ExternalEntity and PolicyRecord whose annotation ${epochAnnotation} has this epoch.`,
     );
   }
 
