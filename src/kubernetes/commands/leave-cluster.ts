@@ -300,7 +300,9 @@ async function run(leave: Leave): Promise<void> {
   if (left > 0) {
     throw new HansaError(
       'HANSA_CONFLICT',
-      `${left} copies or replicas changed while they were deleted, and stay. Run the command again.`,
+      left === 1
+        ? 'A copy or replica changed while it was deleted, and stays. Run the command again.'
+        : `${left} copies or replicas changed while they were deleted, and stay. Run the command again.`,
     );
   }
 }
