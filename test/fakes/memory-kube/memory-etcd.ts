@@ -27,6 +27,8 @@ export class MemoryEtcd {
   #revision = 1;
   #compacted = 1;
   #objects = new Map<string, StoredObject>();
+  /** Of `#objects`, in their order, so that a short page of many objects costs little. */
+  #keys: string[] = [];
   #history: StoredChange[] = [];
   readonly #changed: (change: StoredChange) => void;
 
@@ -51,13 +53,28 @@ export class MemoryEtcd {
     return this.#objects.get(key);
   }
 
-  /** Of the keys with this prefix, in their order, at a revision that is not compacted. */
-  list(prefix: string, revision = this.#revision): readonly StoredObject[] {
-    const objects = revision === this.#revision ? this.#objects : this.#at(revision);
-    return [...objects]
-      .filter(([key]) => key.startsWith(prefix))
-      .toSorted(([a], [b]) => (a < b ? -1 : 1))
-      .map(([, object]) => object);
+  /** Of the keys with this prefix, in their order. */
+  list(prefix: string): readonly StoredObject[] {
+    return this.page(prefix, this.#revision).objects;
+  }
+
+  /** The first ones after a key, at a revision that is not compacted, and how many there are. */
+  page(
+    prefix: string,
+    revision: number,
+    after = '',
+    limit = Infinity,
+  ): { readonly objects: readonly StoredObject[]; readonly count: number } {
+    const isNow = revision === this.#revision;
+    const objects = isNow ? this.#objects : this.#at(revision);
+    const keys = isNow ? this.#keys : [...objects.keys()].toSorted(inOrder);
+    const first = after < prefix ? placeOf(keys, prefix) : placeOf(keys, `${after}\0`);
+    const end = placeOf(keys, `${prefix}\uffff`);
+    const chosen = keys.slice(first, Math.min(end, first + limit));
+    return {
+      objects: chosen.map((key) => objects.get(key) as StoredObject),
+      count: Math.max(end - first, 0),
+    };
   }
 
   /** `make` gets the revision of the write. Undefined deletes. */
@@ -66,6 +83,11 @@ export class MemoryEtcd {
     const change = { revision, key, old: this.#objects.get(key), new: make(String(revision)) };
     if (change.new === undefined) this.#objects.delete(key);
     else this.#objects.set(key, change.new);
+    if ((change.old === undefined) !== (change.new === undefined)) {
+      const at = placeOf(this.#keys, key);
+      if (change.new === undefined) this.#keys.splice(at, 1);
+      else this.#keys.splice(at, 0, key);
+    }
     this.#history.push(change);
     if (this.#history.length > 2 * longestHistory) {
       this.#history.splice(0, longestHistory);
@@ -106,15 +128,15 @@ export class MemoryEtcd {
    * lost, as with `etcdutl snapshot restore --bump-revision --mark-compacted`.
    */
   restore({ revision, compacted, objects, history }: Backup, bump = false): void {
+    this.#objects = new Map(objects);
+    this.#keys = [...objects.keys()].toSorted(inOrder);
     if (bump) {
-      this.#objects = new Map(objects);
       this.#revision += bumpedRevisions;
       this.compact();
       return;
     }
     this.#revision = revision;
     this.#compacted = compacted;
-    this.#objects = new Map(objects);
     this.#history = [...history];
   }
 
@@ -126,4 +148,17 @@ export class MemoryEtcd {
     }
     return objects;
   }
+}
+
+const inOrder = (a: string, b: string): number => (a < b ? -1 : 1);
+
+/** The index of the first key that does not come before this one. */
+function placeOf(keys: readonly string[], key: string): number {
+  let [low, high] = [0, keys.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((keys[middle] as string) < key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

@@ -287,23 +287,27 @@ export class MemoryKube {
   #list({ resource, namespace }: Target, query: Query): KubeResponse {
     checkListQuery(query);
     const { revision, after } = this.#positionOf(query);
-    const matches = selectorOf(query);
-    const all = this.#etcd
-      .list(keyPrefix(resource, namespace), revision)
-      .filter((object) => keyOfObject(resource, object) > after && matches(object));
-    // A list from the cache has no pages.
-    const limit = query['resourceVersion'] === '0' ? 0 : Number(query['limit'] ?? 0);
-    const items = limit === 0 ? all : all.slice(0, limit);
-    const last = items.at(-1);
-    const hasMore = items.length < all.length && last !== undefined;
     const isSelected = (query['labelSelector'] ?? query['fieldSelector'] ?? '') !== '';
+    // A list from the cache has no pages.
+    const limit = (query['resourceVersion'] === '0' ? 0 : Number(query['limit'] ?? 0)) || Infinity;
+    const page = this.#etcd.page(
+      keyPrefix(resource, namespace),
+      revision,
+      after,
+      isSelected ? Infinity : limit,
+    );
+    const all = isSelected ? page.objects.filter(selectorOf(query)) : page.objects;
+    const items = all.slice(0, limit);
+    const count = isSelected ? all.length : page.count;
+    const last = items.at(-1);
+    const hasMore = items.length < count && last !== undefined;
     return jsonResponse(200, {
       apiVersion: apiVersionOf(resource),
       kind: `${resource.kind}List`,
       metadata: {
         resourceVersion: String(revision),
         ...(hasMore && { continue: tokenOf({ revision, after: keyOfObject(resource, last) }) }),
-        ...(hasMore && !isSelected && { remainingItemCount: all.length - items.length }),
+        ...(hasMore && !isSelected && { remainingItemCount: count - items.length }),
       },
       items: resource.isCustom === true ? items : items.map(withoutType),
     });
