@@ -13,6 +13,7 @@ import { addressesOfNode } from '../services/member-service.ts';
 import { isSource, sourceID } from '../services/slice-source.ts';
 import { changesPlan } from './slice-facts.ts';
 import { followUsage } from './follow-usage.ts';
+import { followSources, type SliceListener } from './slice-feed.ts';
 import { conditionKey, limitsKey, slicesKey } from './sync-keys.ts';
 import type { SyncTerm } from './sync-term.ts';
 import { type SyncedMember, usableOf } from './synced-member.ts';
@@ -92,10 +93,7 @@ export class MemberEvents implements RunningSource {
         this.#nativeServiceChanged(member, change);
         this.#compareLimits(clusterID);
       }),
-      member.slices.onChange((change) => {
-        this.#sliceChanged(member, change, isTarget);
-        this.#compareLimits(clusterID);
-      }),
+      this.#followSlices(member, isTarget),
       member.nodes.onChange((change) => {
         this.#nodeChanged(member, change);
         this.#compareLimits(clusterID);
@@ -116,6 +114,15 @@ export class MemberEvents implements RunningSource {
       },
     });
     return true;
+  }
+
+  /** Of its own member, it must also hear who changed what this site wrote. */
+  #followSlices(member: SyncedMember, isTarget: boolean): () => void {
+    const heard: SliceListener = (change) => {
+      this.#sliceChanged(member, change, isTarget);
+      this.#compareLimits(member.clusterID);
+    };
+    return isTarget ? member.slices.onChange(heard) : followSources(member, heard);
   }
 
   /** Costs nothing while the cluster is within its limits. */

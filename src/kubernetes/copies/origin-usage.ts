@@ -24,6 +24,7 @@ import { addressesOfNode, keyOfMember, type MemberService } from '../services/me
 import { isSource } from '../services/slice-source.ts';
 import type { CopyRules } from './copy-rules.ts';
 import { addressesPerName, mostNames } from './host-names.ts';
+import { countSlices } from './slice-feed.ts';
 import type { SyncedMember } from './synced-member.ts';
 
 /** What is left out of one cluster in others. Immutable. */
@@ -80,7 +81,7 @@ export class OriginUsage {
 
   /** Follows the member until the returned function is called. Others must listen later to see its result. */
   follow(): () => void {
-    const { services, nativeServices, slices, nodes } = this.#member;
+    const { services, nativeServices, nodes } = this.#member;
     const stops = [
       services.onChange(({ old, new: now }) =>
         this.#replace(old && this.#memberOf(old), now && this.#memberOf(now)),
@@ -88,7 +89,7 @@ export class OriginUsage {
       nativeServices.onChange(({ old, new: now }) =>
         this.#replace(old && this.#nativeOf(old), now && this.#nativeOf(now)),
       ),
-      slices.onChange(({ old, new: now }) => {
+      countSlices(this.#member, ({ old, new: now }) => {
         const isMoved = now === undefined || serviceOf(old) !== serviceOf(now);
         if (old !== undefined && isMoved) this.#countSlice(old, undefined);
         if (now !== undefined) this.#countSlice(now, now);

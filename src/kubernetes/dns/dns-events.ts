@@ -7,6 +7,7 @@ import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
 import type { RunningSource } from '../../core/reconcile/source.ts';
 import { annotatedCopies } from '../copies/annotated-copies.ts';
 import { followUsage } from '../copies/follow-usage.ts';
+import { followSources } from '../copies/slice-feed.ts';
 import { changesPlan } from '../copies/slice-facts.ts';
 import { type SyncedMember, usableOf } from '../copies/synced-member.ts';
 import { dnsAnnotation, hostnameAnnotation, namedCondition, serviceNameLabel } from '../names.ts';
@@ -115,7 +116,7 @@ export class DnsEvents implements RunningSource {
         this.#serviceChanged({ old: old && watched(old), new: now && watched(now) }, false);
         this.#compareLimits(clusterID);
       }),
-      member.slices.onChange((change) => {
+      followSources(member, (change) => {
         this.#sliceChanged(member, change);
         this.#compareLimits(clusterID);
       }),

@@ -7,6 +7,7 @@ import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
 import type { RunningSource } from '../../core/reconcile/source.ts';
 import { annotatedCopies } from '../copies/annotated-copies.ts';
 import { followUsage } from '../copies/follow-usage.ts';
+import { followSources } from '../copies/slice-feed.ts';
 import type { SyncedMember } from '../copies/synced-member.ts';
 import { serviceNameLabel } from '../names.ts';
 import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects.ts';
@@ -116,7 +117,7 @@ export class EntityEvents implements RunningSource {
         this.#serviceChanged({ old: old && watched(old), new: now && watched(now) }, false);
         heard();
       }),
-      member.slices.onChange((change) => {
+      followSources(member, (change) => {
         this.#sliceChanged(member, change);
         heard();
       }),

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { VirtualClock } from '../../core/clock/virtual.ts';
 import { copiesPart } from '../copies/copies-part.ts';
 import { entitiesPart } from '../entities/entities-part.ts';
 import { entityResource, putPods, putWeb } from '../entities/test-entities.ts';
 import type { MemoryCluster, MemoryLeague } from '../league/test-memory-league.ts';
 import type { Condition } from '../objects.ts';
 import { policiesPart } from './policies-part.ts';
+import { PolicySelection } from './policy-selection.ts';
 import { parsePolicyKinds } from './policy-kinds.ts';
 import { selectsCondition } from './tell-outcome.ts';
 import {
@@ -130,4 +132,15 @@ suite('the record of a policy', () => {
     assert.equal(recordOf(a)?.spec.state, 'Deleted');
     assert.equal(warningIn(a), undefined);
   });
+});
+
+test('a target without policies looks no more often than one with policies', async () => {
+  const clock = new VirtualClock();
+  const members = { list: () => [] };
+  const selection = new PolicySelection({ members, clock, dnsPrefix, changed: () => undefined });
+  assert.equal(selection.renew(), undefined);
+  await clock.advance(1000);
+  assert.equal(selection.renew(), 9000);
+  await clock.advance(9000);
+  assert.equal(selection.renew(), undefined);
 });

@@ -39,6 +39,19 @@ const pauseMs = 30_000;
 /** So many are remembered. */
 const mostTold = 10_000;
 
+interface Copies {
+  readonly users: Set<PolicySelection>;
+  /** Those that have not heard of a change since they looked. */
+  readonly waiting: Set<PolicySelection>;
+  readonly stop: () => void;
+}
+
+/**
+ * One listener for all targets of a site. A change of one endpoint changes a slice in each member, and each of these
+ * would otherwise be told to all targets.
+ */
+const copiesIn = new WeakMap<SelectingMember['slices'], Copies>();
+
 export class PolicySelection {
   readonly #options: SelectionOptions;
   /** In monotonic time, by the name of the record. */
@@ -46,6 +59,7 @@ export class PolicySelection {
   #services: SelectableServices | undefined;
   #lookedMs = Number.NEGATIVE_INFINITY;
   #isStale = false;
+  readonly #awaited = new Set<Set<PolicySelection>>();
 
   constructor(options: SelectionOptions) {
     this.#options = options;
@@ -70,13 +84,37 @@ export class PolicySelection {
       services.onChange(({ old, new: now }) => {
         if ([old, now].some((one) => one !== undefined && isCopy(one))) this.outdate();
       }),
-      slices.onChange(({ old, new: now }) => {
-        if ([old, now].some((one) => one !== undefined && isOwnSlice(one))) this.outdate();
-      }),
+      this.#awaitCopies(slices),
       externalEntities.onChange(({ old, new: now }) => {
         if ([old, now].some((one) => one !== undefined && isOwnEntity(one))) this.outdate();
       }),
     ];
+  }
+
+  #awaitCopies(slices: SelectingMember['slices']): () => void {
+    let copies = copiesIn.get(slices);
+    if (copies === undefined) {
+      const waiting = new Set<PolicySelection>();
+      const stop = slices.onChange(({ old, new: now }) => {
+        if (![old, now].some((one) => one !== undefined && isOwnSlice(one))) return;
+        for (const selection of waiting) selection.outdate();
+        waiting.clear();
+      });
+      copies = { waiting, users: new Set(), stop };
+      copiesIn.set(slices, copies);
+    }
+    const { waiting, users, stop } = copies;
+    users.add(this);
+    waiting.add(this);
+    this.#awaited.add(waiting);
+    return () => {
+      users.delete(this);
+      waiting.delete(this);
+      this.#awaited.delete(waiting);
+      if (users.size > 0) return;
+      stop();
+      copiesIn.delete(slices);
+    };
   }
 
   /** What can be selected changed. */
@@ -88,10 +126,14 @@ export class PolicySelection {
 
   /** After how long it must be called again; undefined: all policies must be looked at. */
   renew(): number | undefined {
-    const leftMs = this.#lookedMs + lookEveryMs - this.#options.clock.monotonic();
+    const nowMs = this.#options.clock.monotonic();
+    const leftMs = this.#lookedMs + lookEveryMs - nowMs;
     if (leftMs > 0) return leftMs;
+    // Also where no policy asks afterwards.
+    this.#lookedMs = nowMs;
     this.#services = undefined;
     this.#isStale = false;
+    for (const waiting of this.#awaited) waiting.add(this);
     return undefined;
   }
 
