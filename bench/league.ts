@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { whyNoHosts } from '../test/e2e/separate-host.ts';
 import { until } from '../test/e2e/until.ts';
 import { startEtcd } from '../test/interop/etcd.ts';
-import type { KubeCluster } from '../test/interop/kube-cluster.ts';
+import type { KubeCluster, KubeClusterOptions } from '../test/interop/kube-cluster.ts';
 import { League } from '../test/interop/league.ts';
 import { clusterNames, federate, shop, systemNamespace } from '../test/interop/league-members.ts';
 import { publish, setEndpoints, slicesPath } from '../test/interop/league-services.ts';
@@ -276,25 +276,41 @@ async function changeAll(north: KubeCluster, names: readonly string[]): Promise<
   return addresses;
 }
 
-const etcd = await startEtcd();
-let league: League | undefined;
-try {
-  const own = whyNoCalls === false ? { hasProxy: true, hasDns: true } : {};
-  league = await League.start({
-    etcd,
-    flags: [`--kubernetes-lease-seconds=${leaseSeconds}`],
-    clusters: { north: own, south: own, west: own },
+/** Runs the work with three new clusters. */
+async function inLeague(
+  own: Partial<KubeClusterOptions>,
+  work: (league: League) => Promise<void>,
+): Promise<void> {
+  const etcd = await startEtcd();
+  let league: League | undefined;
+  try {
+    league = await League.start({
+      etcd,
+      flags: [`--kubernetes-lease-seconds=${leaseSeconds}`],
+      clusters: { north: own, south: own, west: own },
+    });
+    await work(league);
+  } finally {
+    await league?.stop();
+    await etcd.stop();
+  }
+}
+
+// Not in the clusters of the other figures: kube-proxy would write rules for 10,000 endpoints again and again.
+if (whyNoCalls === false) {
+  await inLeague({ hasProxy: true, hasDns: true }, async (league) => {
+    note('reach');
+    for (const figure of await measureReach(league)) print(figure);
   });
+} else {
+  note(`calls of Services are left out: ${whyNoCalls}`);
+}
+// Each Service and its copy have an address.
+await inLeague({ serviceRange: '10.0.0.0/20' }, async (league) => {
   const { north } = league.clusters;
   const watches: SliceWatch[] = [];
   for (const name of clusterNames) watches.push(await SliceWatch.open(league.clusters[name]));
   const scene: Scene = { league, north, watches };
-  if (whyNoCalls === false) {
-    note('reach');
-    for (const figure of await measureReach(league)) print(figure);
-  } else {
-    note(`calls of Services are left out: ${whyNoCalls}`);
-  }
   note('latency');
   await measureLatency(scene);
   note('writes');
@@ -319,7 +335,4 @@ try {
     ratio: rounded(clientGo / hansa),
     atLeast: 1,
   });
-} finally {
-  await league?.stop();
-  await etcd.stop();
-}
+});
