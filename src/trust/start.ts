@@ -98,7 +98,7 @@ export async function startTrust(
   const channel = agentChannel({ ...context, incarnation, members, sign: identities.sign });
   return {
     controllers: [
-      federationController(context, new FederationMetrics(metrics)),
+      federationController(context, new FederationMetrics(metrics, maxFederations)),
       rotationController(rotationParts),
       ...workloads.controllers,
       ...joins.controllers,

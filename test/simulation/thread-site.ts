@@ -78,7 +78,7 @@ const trustOfSites = (settings: RotationSettings): Plane => ({
     });
     return {
       controllers: [
-        federationController(context, new FederationMetrics(metrics)),
+        federationController(context, new FederationMetrics(metrics, 50)),
         rotationController(parts),
       ],
       routes: [...bundleRoutes(publisher), ...rotationRoutes(parts)],

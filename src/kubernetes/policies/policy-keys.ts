@@ -1,5 +1,5 @@
-// The keys of the part for policies: federated policies, and the mark that the member is in sync, and
-// what policies can select.
+// The keys of the part for policies: federated policies, the mark that the member is in sync, and what policies can
+// select.
 
 import { keyOfPolicy, policyOfKey, type PolicyRef } from './policy-ref.ts';
 

@@ -111,7 +111,7 @@ function restOf({ metadata, status }: JsonRecord): PolicyRest {
     annotations,
     ...others
   } = recordIn(metadata);
-  // A site writes these two anew each time.
+  // Each write of a site sets the version, and removes the mark of a deletion.
   const {
     [versionAnnotation]: _version,
     [deletingAnnotation]: _deleting,

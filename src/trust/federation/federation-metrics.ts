@@ -20,15 +20,19 @@ import type { FailureClass } from './fetch-failure.ts';
 
 export class FederationMetrics {
   readonly #refreshes: BundleRefreshes;
+  readonly #maxFederations: number;
+  readonly #named = new Set<string>();
 
-  constructor(metrics: Metrics) {
+  /** Trust domains beyond `maxFederations` share one label, so that the metrics stay bounded. */
+  constructor(metrics: Metrics, maxFederations: number) {
     this.#refreshes = bundleRefreshes(metrics);
+    this.#maxFederations = maxFederations;
   }
 
   /** `failure` is undefined after success. */
   asked(trustDomain: string, tookMs: number, failure: FailureClass | undefined): void {
     const { count, errors, duration } = this.#refreshes;
-    const labels = labelsOf(trustDomain);
+    const labels = this.#labelsOf(trustDomain);
     count.add(labels);
     duration.observe(labels, tookMs / 1000);
     if (failure !== undefined) errors.add({ ...labels, class: failure });
@@ -37,11 +41,17 @@ export class FederationMetrics {
   /** Call it after a federation is deleted. A later one of the same name starts at zero. */
   forget(trustDomain: string): void {
     const { count, errors, duration } = this.#refreshes;
-    for (const series of [count, errors, duration]) series.forget(labelsOf(trustDomain));
+    if (!this.#named.delete(trustDomain)) return;
+    const labels = { server: ownServer, trust_domain: trustDomain };
+    for (const series of [count, errors, duration]) series.forget(labels);
+  }
+
+  #labelsOf(trustDomain: string): { readonly server: string; readonly trust_domain: string } {
+    const isNamed = this.#named.has(trustDomain) || this.#named.size < this.#maxFederations;
+    if (isNamed) this.#named.add(trustDomain);
+    return { server: ownServer, trust_domain: isNamed ? trustDomain : 'other' };
   }
 }
-
-const labelsOf = (trustDomain: string) => ({ server: ownServer, trust_domain: trustDomain });
 
 const states = ['fresh', 'overdue', 'stale', 'expired', 'not-ready', 'quarantined'] as const;
 

@@ -171,7 +171,7 @@ export async function federationSite() {
           deny: (draft) => refusals.push(draft),
         },
       },
-      new FederationMetrics(metrics),
+      new FederationMetrics(metrics, maxFederations),
     ),
   );
   const as = { controller: 'test' };
