@@ -1,5 +1,5 @@
 // Measures how the time of a change grows with the members of a league: 5 and 50 clusters, each an in-memory API
-// server in this process, with one supervisor. `node bench/members.ts` prints one JSON object per line.
+// server in this process, with one supervisor. Both leagues run at once and take turns. `node bench/members.ts` prints one JSON object per line.
 
 import type { Cluster } from '../src/api/kinds/cluster.ts';
 import { TrustDomain } from '../src/api/values/trust-domain.ts';
@@ -18,7 +18,9 @@ import { noPolicies } from '../src/kubernetes/policies/test-policy-settings.ts';
 
 const few = sized(5, 2);
 const many = sized(50, 4);
-const changes = sized(300, 3);
+/** In each round, for each number of members. */
+const changes = sized(150, 3);
+const rounds = sized(10, 1);
 
 const group = 'clusters.hansa.dev/v1alpha1';
 const namespace = 'hansa-system';
@@ -85,8 +87,14 @@ function untilAll(kubes: readonly MemoryKube[], address: string): Promise<void> 
   });
 }
 
-/** Milliseconds until the last of so many members has a change. */
-async function measure(count: number): Promise<number> {
+interface Measured {
+  /** Milliseconds until the last member has one more change, for each of so many. */
+  change(count: number): Promise<readonly number[]>;
+  stop(): Promise<void>;
+}
+
+/** A league of so many members with one Service. */
+async function start(count: number): Promise<Measured> {
   const kubes = Array.from(
     { length: count },
     (_, at) => new MemoryKube({ name: `member-${at}`, clock: systemClock }),
@@ -133,18 +141,25 @@ async function measure(count: number): Promise<number> {
   });
   await client.create(slices, slice('10.0.0.1'));
   await untilAll(kubes, '10.0.0.1');
-  const times: number[] = [];
-  for (let at = 0; at < changes; at++) {
-    const address = `10.1.${at >> 8}.${at & 255}`;
-    const before = performance.now();
-    await client.replace(`${slices}/web-0`, slice(address));
-    await untilAll(kubes, address);
-    times.push(performance.now() - before);
-  }
-  await league.stop();
-  await runtime.stop();
-  await store.close();
-  return median(times);
+  let at = 0;
+  return {
+    change: async (more) => {
+      const times: number[] = [];
+      for (const end = at + more; at < end; at++) {
+        const address = `10.1.${at >> 8}.${at & 255}`;
+        const before = performance.now();
+        await client.replace(`${slices}/web-0`, slice(address));
+        await untilAll(kubes, address);
+        times.push(performance.now() - before);
+      }
+      return times;
+    },
+    stop: async () => {
+      await league.stop();
+      await runtime.stop();
+      await store.close();
+    },
+  };
 }
 
 const homeOf = ({ name }: MemoryKube): Cluster =>
@@ -157,9 +172,18 @@ const homeOf = ({ name }: MemoryKube): Cluster =>
 
 // The timers and streams of the league keep no process.
 const alive = setInterval(() => undefined, 1000);
-await measure(few);
-const [one, other] = [await measure(few), await measure(many)];
+const leagues = [await start(few), await start(many)] as const;
+const times: readonly [number[], number[]] = [[], []];
+// They take turns, so that a busy machine slows both down. The first round only warms up.
+for (let round = 0; round <= rounds; round++) {
+  for (const [at, league] of leagues.entries()) {
+    const taken = await league.change(changes);
+    if (round > 0) times[at]?.push(...taken);
+  }
+}
+for (const league of leagues) await league.stop();
 clearInterval(alive);
+const [one, other] = [median(times[0]), median(times[1])];
 const figure: Figure = {
   bench: `league: changed endpoint until it is in the last of ${many} members in memory, over linear growth`,
   value: rounded(other / one / (many / few)),

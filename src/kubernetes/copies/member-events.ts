@@ -128,7 +128,7 @@ export class MemberEvents implements RunningSource {
   /** Costs nothing while the cluster is within its limits. */
   #compareLimits(clusterID: string): void {
     const { usages, leftOut } = this.#term;
-    if (usages.get(clusterID)?.isExceeded === true || leftOut.has(clusterID)) {
+    if (leftOut.has(clusterID) || usages.get(clusterID)?.isExceeded === true) {
       this.#add(limitsKey(clusterID));
     }
   }

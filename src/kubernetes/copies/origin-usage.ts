@@ -51,6 +51,13 @@ interface Counted {
   sliceCost: number;
 }
 
+/** Decided once for all targets, because each of them asks after each change of the cluster. */
+interface Judged {
+  readonly settings: unknown;
+  readonly isExceeded: boolean;
+  leftOut?: LeftOut;
+}
+
 type CountingRules = Pick<CopyRules, 'memberOf' | 'memberOfNative' | 'followMembers'>;
 
 export class OriginUsage {
@@ -70,7 +77,7 @@ export class OriginUsage {
   #fixedCost = 0;
   readonly #onNodes: Record<IPFamily, number> = { IPv4: 0, IPv6: 0 };
   #sorted: readonly Counted[] | undefined;
-  #found: { readonly settings: unknown; readonly leftOut: LeftOut } | undefined;
+  #judged: Judged | undefined;
   #wasRead = false;
 
   constructor(member: SyncedMember, rules: CountingRules) {
@@ -119,20 +126,23 @@ export class OriginUsage {
 
   /** Whether something may be left out. O(1). */
   get isExceeded(): boolean {
-    const { services, endpoints } = this.#limits;
-    return (
-      this.#crowded > 0 || this.#large > 0 || this.#names.size > services || this.#cost > endpoints
-    );
+    return this.#current().isExceeded;
   }
 
   /** The same object while nothing changed. O(1) within the limits, else O(member Services of the cluster). */
   get leftOut(): LeftOut {
-    if (!this.isExceeded) return nothingLeftOut;
+    const current = this.#current();
+    return current.isExceeded ? (current.leftOut ??= this.#choose()) : nothingLeftOut;
+  }
+
+  #current(): Judged {
     const { settings } = this.#member;
-    if (this.#found?.settings !== settings) {
-      this.#found = { settings, leftOut: this.#choose() };
-    }
-    return this.#found.leftOut;
+    if (this.#judged?.settings === settings) return this.#judged;
+    const { services, endpoints } = this.#limits;
+    const isExceeded =
+      this.#crowded > 0 || this.#large > 0 || this.#names.size > services || this.#cost > endpoints;
+    this.#judged = { settings, isExceeded };
+    return this.#judged;
   }
 
   get #limits(): OriginLimits {
@@ -238,11 +248,12 @@ export class OriginUsage {
     if (count === 0) this.#names.delete(federated);
     else this.#names.set(federated, count);
     this.#crowded += Number(count > mostMemberServices) - Number(before > mostMemberServices);
-    this.#found = undefined;
+    this.#judged = undefined;
   }
 
   #countFixed({ exposure }: MemberService, by: 1 | -1): void {
     this.#fixedCost += by * fixedCost(exposure);
+    this.#judged = undefined;
     if (exposure.by !== 'nodes') return;
     for (const family of exposure.families) this.#onNodes[family] += by;
   }
@@ -253,7 +264,7 @@ export class OriginUsage {
     this.#large +=
       Number(sliceCost > mostServiceEndpoints) - Number(counted.sliceCost > mostServiceEndpoints);
     counted.sliceCost = sliceCost;
-    this.#found = undefined;
+    this.#judged = undefined;
   }
 
   /** `now` is undefined where the slice is gone. */
@@ -281,7 +292,7 @@ export class OriginUsage {
     for (const family of families) this.#nodeAddresses[family]++;
     if (node === undefined) this.#nodes.delete(key);
     else this.#nodes.set(key, families);
-    if (before.join() !== families.join()) this.#found = undefined;
+    if (before.join() !== families.join()) this.#judged = undefined;
   }
 }
 
