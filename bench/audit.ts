@@ -5,7 +5,8 @@
 // bookkeeping and not of a disk.
 
 import { generateKeyPairSync } from 'node:crypto';
-import { noteSigner, signCheckpoint } from '../src/core/audit/checkpoint.ts';
+import { signCheckpoint } from '../src/core/audit/checkpoint.ts';
+import { noteSigner } from '../src/core/audit/note.ts';
 import { encodeEvent } from '../src/core/audit/event.ts';
 import { exportLog } from '../src/core/audit/export.ts';
 import { inclusionProof } from '../src/core/audit/proof.ts';

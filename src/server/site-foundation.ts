@@ -3,7 +3,7 @@
 
 import { existsSync } from 'node:fs';
 import { TrustDomain } from '../api/values/trust-domain.ts';
-import { noteSigner } from '../core/audit/checkpoint.ts';
+import { noteSigner } from '../core/audit/note.ts';
 import { Audit } from '../core/audit/log.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { authorityAudit, rotationActor } from '../core/identity/authority/audit.ts';

@@ -10,7 +10,7 @@ import type { Resource } from '../../src/api/object.ts';
 import { jsonEquals } from '../../src/api/schema/json.ts';
 import { startAuth } from '../../src/auth/start.ts';
 import { socketOwner } from '../../src/core/access/identity.ts';
-import { noteSigner } from '../../src/core/audit/checkpoint.ts';
+import { noteSigner } from '../../src/core/audit/note.ts';
 import { Audit } from '../../src/core/audit/log.ts';
 import { systemClock, systemRandom } from '../../src/core/clock/system.ts';
 import { HansaError, hasCode } from '../../src/core/errors/error.ts';

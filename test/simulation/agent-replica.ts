@@ -4,7 +4,7 @@
 import { agentKind } from '../../src/api/kinds/agent.ts';
 import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { AgentSections, type AgentSection } from '../../src/core/agent/section.ts';
-import { noteSigner } from '../../src/core/audit/checkpoint.ts';
+import { noteSigner } from '../../src/core/audit/note.ts';
 import { Audit } from '../../src/core/audit/log.ts';
 import { HansaError } from '../../src/core/errors/error.ts';
 import type { SiteAuthority } from '../../src/core/identity/authority/authority.ts';

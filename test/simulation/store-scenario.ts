@@ -9,7 +9,8 @@
 
 import assert from 'node:assert/strict';
 import type { KeyObject } from 'node:crypto';
-import { noteSigner, type SignedCheckpoint } from '../../src/core/audit/checkpoint.ts';
+import type { SignedCheckpoint } from '../../src/core/audit/checkpoint.ts';
+import { noteSigner } from '../../src/core/audit/note.ts';
 import { Audit, storedCheckpoint } from '../../src/core/audit/log.ts';
 import { Frontier, leafHash } from '../../src/core/merkle/tree.ts';
 import { rootHashAt } from '../../src/core/audit/proof.ts';

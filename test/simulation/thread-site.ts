@@ -12,7 +12,7 @@ import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { Authorizer } from '../../src/core/access/authorizer.ts';
 import { checkEscalation } from '../../src/core/access/escalation.ts';
 import { socketOwner } from '../../src/core/access/identity.ts';
-import { noteSigner } from '../../src/core/audit/checkpoint.ts';
+import { noteSigner } from '../../src/core/audit/note.ts';
 import { Audit } from '../../src/core/audit/log.ts';
 import { SiteAuthority } from '../../src/core/identity/authority/authority.ts';
 import { generateEd25519, generateP256 } from '../../src/core/identity/x509/keys.ts';

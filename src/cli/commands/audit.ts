@@ -4,7 +4,8 @@ import { createReadStream, createWriteStream, openSync, readFileSync, rmSync } f
 import { resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { Argument, Command, InvalidArgumentError } from 'commander';
-import { type NoteVerifier, parseCheckpoint, parseVerifier } from '../../core/audit/checkpoint.ts';
+import { parseCheckpoint } from '../../core/audit/checkpoint.ts';
+import { type NoteVerifier, parseVerifier } from '../../core/audit/note.ts';
 import type { AuditEvent } from '../../core/audit/event.ts';
 import { proofFormat } from '../../core/audit/export.ts';
 import {

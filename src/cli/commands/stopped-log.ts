@@ -2,7 +2,8 @@
 
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { noteSigner, parseCheckpoint } from '../../core/audit/checkpoint.ts';
+import { parseCheckpoint } from '../../core/audit/checkpoint.ts';
+import { noteSigner } from '../../core/audit/note.ts';
 import { storedCheckpoint } from '../../core/audit/log.ts';
 import { type Verified, type VerifyOptions, verifyLog } from '../../core/audit/verify.ts';
 import { HansaError } from '../../core/errors/error.ts';

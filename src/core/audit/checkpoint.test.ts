@@ -1,29 +1,12 @@
 import assert from 'node:assert/strict';
-import { createPrivateKey, verify } from 'node:crypto';
+import { verify } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { hasCode } from '../errors/error.ts';
-import {
-  noteSigner,
-  noteVerifier,
-  parseCheckpoint,
-  parseVerifier,
-  signCheckpoint,
-  verifyCheckpoint,
-} from './checkpoint.ts';
+import { parseCheckpoint, signCheckpoint, verifyCheckpoint } from './checkpoint.ts';
+import { noteSigner, noteVerifier, parseVerifier } from './note.ts';
+import { testKey } from './test-signer.ts';
 
-/** An Ed25519 key from its seed (RFC 8410 §7). */
-function key(seed: number): ReturnType<typeof createPrivateKey> {
-  return createPrivateKey({
-    key: Buffer.concat([
-      Buffer.from('302e020100300506032b657004220420', 'hex'),
-      Buffer.alloc(32, seed),
-    ]),
-    format: 'der',
-    type: 'pkcs8',
-  });
-}
-
-const signer = noteSigner('lubeck.example/hansa/audit', key(1));
+const signer = noteSigner('lubeck.example/hansa/audit', testKey(1));
 const head = { size: 7, rootHash: Buffer.alloc(32, 9) };
 
 function refused(run: () => unknown, why: RegExp): void {
@@ -63,7 +46,7 @@ describe('a checkpoint', () => {
 
   test('carries signatures of others along, and does not need them', async () => {
     const signed = await signCheckpoint(signer, head);
-    const peer = noteSigner('bruges.example/hansa/witness', key(2));
+    const peer = noteSigner('bruges.example/hansa/witness', testKey(2));
     const line = Buffer.concat([peer.verifier.keyId, Buffer.alloc(72, 1)]).toString('base64');
     const cosigned = parseCheckpoint(`${signed.note}— ${peer.verifier.name} ${line}\n`);
     assert.equal(cosigned.signatures.length, 2);
@@ -81,9 +64,9 @@ describe('a checkpoint', () => {
 
   test('is refused by another key, even one of the same name, and for another log', async () => {
     const signed = await signCheckpoint(signer, head);
-    const thief = noteSigner(signer.verifier.name, key(3));
+    const thief = noteSigner(signer.verifier.name, testKey(3));
     refused(() => verifyCheckpoint(signed, thief.verifier), /no signature by the key/);
-    const other = noteSigner('bruges.example/hansa/audit', key(1));
+    const other = noteSigner('bruges.example/hansa/audit', testKey(1));
     refused(() => verifyCheckpoint(signed, other.verifier), /belongs to the log lubeck/);
   });
 
@@ -115,8 +98,8 @@ describe('a checkpoint', () => {
       [`${body}\n— name\n`, /malformed/],
       [`${body}\n- name AAAAAAAA\n`, /malformed/],
       [`${body}\n— name AAAA\n`, /malformed/],
-      [`${body}\n${'— n AAAAAAAA\n'.repeat(300)}`, /too many/],
-      [note + 'x'.repeat(100_000), /too long/],
+      [`${body}\n${'— n AAAAAAAA\n'.repeat(300)}`, /more than 256/],
+      [note + 'x'.repeat(200_000), /too long/],
     ];
     for (const [text, why] of malformed) refused(() => parseCheckpoint(text), why);
   });

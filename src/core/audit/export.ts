@@ -3,7 +3,8 @@
 // comes first, so that verification detects a truncated file.
 
 import type { AuditLog } from '../store/store.ts';
-import type { NoteVerifier, SignedCheckpoint } from './checkpoint.ts';
+import type { SignedCheckpoint } from './checkpoint.ts';
+import type { NoteVerifier } from './note.ts';
 import type { EventProof } from './log.ts';
 import { readRange } from './query.ts';
 

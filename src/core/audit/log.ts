@@ -10,12 +10,12 @@ import type { Log } from '../log/log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { AuditRow, Store } from '../store/store.ts';
 import {
-  type NoteSigner,
   parseCheckpoint,
   type SignedCheckpoint,
   signCheckpoint,
   verifyCheckpoint,
 } from './checkpoint.ts';
+import type { NoteSigner } from './note.ts';
 import { DenialGroups } from './denials.ts';
 import { type AuditDraft, encodeEvent } from './event.ts';
 import { verifyConsistency } from '../merkle/proofs.ts';

@@ -3,13 +3,8 @@
 
 import { HansaError } from '../errors/error.ts';
 import type { AuditLog } from '../store/store.ts';
-import {
-  type NoteVerifier,
-  parseCheckpoint,
-  parseVerifier,
-  type SignedCheckpoint,
-  verifyCheckpoint,
-} from './checkpoint.ts';
+import { parseCheckpoint, type SignedCheckpoint, verifyCheckpoint } from './checkpoint.ts';
+import { type NoteVerifier, parseVerifier } from './note.ts';
 import { type AuditEvent, largestRowBytes, parseEvent } from './event.ts';
 import { exportFormat, proofFormat } from './export.ts';
 import { yieldToEventLoop } from '../clock/yield-to-event-loop.ts';
