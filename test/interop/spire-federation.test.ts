@@ -209,10 +209,7 @@ suite('SPIRE servers of clusters', { skip }, () => {
       known.b,
       { ...dead, endpointSpiffeID: 'spiffe://dead.example/spire/server' },
     ]);
-    const entry = await a.untilEntry(
-      'dead.example',
-      (found) => found?.reason === 'LastFetchFailed',
-    );
+    const entry = await a.untilEntry('dead.example', (found) => found?.reason === 'NeverFetched');
     assert.match(entry?.message ?? '', /connection refused/);
     assert.match(await site.run('spire', 'show', 'a'), /^dead\.example .*connection refused/m);
     assert.match(

@@ -9,9 +9,10 @@ const condition = (type: string, status: string, reason: string) => ({
   reason,
   message: `${reason}!`,
 });
-const relationship = (trustDomain: string, state: string) => ({
+const relationship = (trustDomain: string, state: string, reason?: string) => ({
   trustDomain,
   state,
+  ...(reason !== undefined && { reason }),
   since: '2026-01-01T00:00:00Z',
   message: 'Why.',
 });
@@ -41,15 +42,17 @@ test('each condition is a finding, a warning of the server too', () => {
   assert.deepEqual(judge({ conditions: none }), []);
 });
 
-test('a stale or failed relationship is a problem, and one that begins a warning', () => {
+test('a stale or failed relationship is a problem, and one that begins or fails at times a warning', () => {
   const relationships = [
     relationship('b.example', 'Fresh'),
+    relationship('f.example', 'Fresh', 'LastFetchFailed'),
     relationship('c.example', 'Stale'),
     relationship('d.example', 'Failed'),
     relationship('e.example', 'Bootstrapping'),
   ];
   assert.deepEqual(judge({ relationships }), [
     'ok relationship: b.example is Fresh',
+    'warning relationship: f.example is Fresh',
     'problem relationship: c.example is Stale',
     'problem relationship: d.example is Failed',
     'warning relationship: e.example is Bootstrapping',

@@ -57,11 +57,13 @@ export function judgeSpire(info: SpireInfo): readonly Finding[] {
       if (reason === 'NotFederated') return [];
       return [status === 'False' ? problem(check, reason, text) : warning(check, reason, text)];
     }),
-    ...info.relationships.map(({ trustDomain, state, message = '' }): Finding => {
+    ...info.relationships.map(({ trustDomain, state, reason, message = '' }): Finding => {
       const check = 'relationship';
       const text = printable(`${trustDomain} is ${state}`);
-      if (state === 'Fresh') return ok(check, text);
       const remedy = printable(message);
+      if (state === 'Fresh') {
+        return reason === undefined ? ok(check, text) : warning(check, text, remedy);
+      }
       return state === 'Stale' || state === 'Failed'
         ? problem(check, text, remedy)
         : warning(check, text, remedy);

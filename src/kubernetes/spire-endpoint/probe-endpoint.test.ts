@@ -17,6 +17,7 @@ import {
   type Forged,
   forgeLeaf,
   forgeRoot,
+  hourMs,
 } from '../../core/identity/x509/test-forge.ts';
 import { probeEndpoint, type ProbeTarget } from './probe-endpoint.ts';
 
@@ -68,7 +69,28 @@ test('an endpoint that serves the bundle of this server is reached', async () =>
 });
 
 for (const [what, credential, body, status, verdict] of [
-  ['the SVID of another workload', workload, documentOf(root), 200, 'False CertificateRefused'],
+  ['the SVID of another workload', workload, documentOf(root), 200, 'False OtherIdentity'],
+  [
+    'an SVID that expired',
+    forgeLeaf(root, 'spiffe://a.example/spire/server', { notAfterMs: Date.now() - hourMs }),
+    documentOf(root),
+    200,
+    'False CertificateExpired',
+  ],
+  [
+    'an SVID that is not valid yet',
+    forgeLeaf(root, 'spiffe://a.example/spire/server', { notBeforeMs: Date.now() + hourMs }),
+    documentOf(root),
+    200,
+    'False CertificateNotYetValid',
+  ],
+  [
+    'the bundle of another trust domain',
+    server,
+    documentOf(forgeRoot('b.example')),
+    200,
+    'False OtherBundle',
+  ],
   [
     'an SVID of another authority',
     forgeLeaf(otherRoot, 'spiffe://a.example/spire/server'),
@@ -84,6 +106,7 @@ for (const [what, credential, body, status, verdict] of [
   test(`an endpoint with ${what} is ${verdict}`, async () => {
     const found = await probe(await serve(credential, body, status));
     assert.equal(`${found.status} ${found.reason}`, verdict, found.message);
+    assert.match(found.message, /[Cc]heck|Renew|Compare|Let|let|must/, 'it says what to do');
   });
 }
 

@@ -10,7 +10,7 @@ import { sharesAuthority } from '../../core/identity/bundle/shares-authority.ts'
 import { maxBundleBytes, parseSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import type { Transport } from '../../core/identity/tls/transport.ts';
 import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
-import { brokenRule, refuse } from '../../core/identity/x509/rules.ts';
+import { brokenRule, refuse, type Rule } from '../../core/identity/x509/rules.ts';
 import { validateChain } from '../../core/identity/x509/svid-validator.ts';
 
 export interface ProbeTarget {
@@ -54,7 +54,10 @@ export async function probeEndpoint(target: ProbeTarget, parts: ProbeParts): Pro
     const document = await fetchDocument(target, known, new URL(`https://${host}:${port}/`), parts);
     const { bundle } = parseSpiffeBundle(document, TrustDomain.parse(trustDomain));
     if (!sharesAuthority(bundle, known, 'x509')) {
-      return failed('OtherBundle', `https://${host} serves the bundle of another SPIRE server.`);
+      return failed(
+        'OtherBundle',
+        `https://${host} serves the bundle of another SPIRE server. Let its name lead to this cluster, or correct spec.federation.exposure.host.`,
+      );
     }
     return {
       status: 'True',
@@ -113,6 +116,28 @@ const failed = (reason: string, message: string): ProbeResult => ({
   message,
 });
 
+/** What can be wrong with a certificate that is often wrong in that way, and what to do. */
+const certificateFaults: Readonly<
+  Partial<Record<Rule, readonly [reason: string, advice: string]>>
+> = {
+  expired: [
+    'CertificateExpired',
+    'Renew it. With https_spiffe, SPIRE does that by itself: see the log of its server, and compare the clocks.',
+  ],
+  'not-yet-valid': [
+    'CertificateNotYetValid',
+    'Compare the clocks of the cluster and of this site.',
+  ],
+  'server-name': [
+    'CertificateForOtherName',
+    'Use a certificate with this name, or correct spec.federation.exposure.host.',
+  ],
+  'expected-id': [
+    'OtherIdentity',
+    'Another workload answers there: let the exposure lead to the SPIRE server.',
+  ],
+};
+
 function judgeFailure(host: string, error: unknown): ProbeResult {
   const why = error instanceof Error ? error.message : String(error);
   const rule = brokenRule(error);
@@ -124,9 +149,13 @@ function judgeFailure(host: string, error: unknown): ProbeResult {
     };
   }
   if (rule !== undefined) {
-    return failed(
+    const [reason, advice] = certificateFaults[rule] ?? [
       'CertificateRefused',
-      `https://${host} answers with a certificate that others refuse. ${why} The exposure must pass TLS through to SPIRE (https_spiffe), or the certificate must be for this name.`,
+      'The exposure must pass TLS through to SPIRE (https_spiffe), or the certificate must be for this name.',
+    ];
+    return failed(
+      reason,
+      `https://${host} answers with a certificate that others refuse. ${why} ${advice}`,
     );
   }
   if (error instanceof HansaError && error.code === 'HANSA_UNREACHABLE') {
@@ -135,5 +164,8 @@ function judgeFailure(host: string, error: unknown): ProbeResult {
       `The site cannot reach https://${host}: ${why} Check its DNS record, the exposure, and firewalls.`,
     );
   }
-  return failed('NoBundle', `https://${host} serves no trust bundle. ${why}`);
+  return failed(
+    'NoBundle',
+    `https://${host} serves no trust bundle. ${why} Something else answers there: check the exposure, and the DNS record.`,
+  );
 }

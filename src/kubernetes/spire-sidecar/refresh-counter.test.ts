@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { refreshSeconds } from '../../core/metrics/bundle-refreshes.ts';
-import { RefreshCounter, refreshErrorClass } from './refresh-counter.ts';
+import { RefreshCounter } from './refresh-counter.ts';
 
 test('refreshes are counted by how long they took and why they failed', () => {
   const counter = new RefreshCounter(undefined);
@@ -26,21 +26,3 @@ test('counts go on from those of before, unless they have other buckets', () => 
   const odd = { count: 9, errors: {}, durations: { counts: [9], sum: 1 } };
   assert.equal(new RefreshCounter(odd).counts(), undefined);
 });
-
-for (const [message, name] of [
-  ['dial tcp: lookup b.example: no such host', 'dns'],
-  ['dial tcp 192.0.2.1:443: connect: no route to host', 'connect'],
-  [
-    'x509svid: could not verify leaf certificate: x509: certificate signed by unknown authority',
-    'identity',
-  ],
-  ['unexpected ID "spiffe://x.example/y"', 'identity'],
-  ['context deadline exceeded', 'unreachable'],
-  ['unexpected status 404 fetching bundle: not found', 'http'],
-  ['failed to decode bundle: invalid character', 'malformed'],
-  ['something else', 'internal'],
-] as const) {
-  test(`"${message}" is of the class ${name}`, () => {
-    assert.equal(refreshErrorClass(message), name);
-  });
-}

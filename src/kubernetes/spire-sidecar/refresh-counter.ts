@@ -1,31 +1,8 @@
-// Counts the refreshes of one relationship, and classifies why they failed. The classes have the names that the site
-// uses for its own fetches.
+// Counts the refreshes of one relationship, by how long they took and why they failed.
 
 import { refreshSeconds } from '../../core/metrics/bundle-refreshes.ts';
+import { readRefreshFailure } from '../spire/refresh-failure.ts';
 import type { RefreshCounts } from '../spire/sidecar-contract.ts';
-
-export type RefreshErrorClass =
-  | 'dns'
-  | 'connect'
-  | 'unreachable'
-  | 'identity'
-  | 'http'
-  | 'malformed'
-  | 'internal';
-
-/** In the words of SPIRE and of Go. The first that matches counts. */
-const classes: readonly (readonly [RegExp, RefreshErrorClass])[] = [
-  [/no such host|server misbehaving/, 'dns'],
-  [/x509|certificate|unexpected ID|spiffe id/i, 'identity'],
-  [/connection refused|no route to host|network is unreachable|connection reset/, 'connect'],
-  [/timeout|deadline|did not answer|EOF/i, 'unreachable'],
-  [/unexpected status|status code/i, 'http'],
-  [/decode|unmarshal|invalid character|parse|malformed|JWK/i, 'malformed'],
-];
-
-export function refreshErrorClass(message: string): RefreshErrorClass {
-  return classes.find(([words]) => words.test(message))?.[1] ?? 'internal';
-}
 
 export class RefreshCounter {
   #count = 0;
@@ -51,7 +28,7 @@ export class RefreshCounter {
     this.#buckets[at] = (this.#buckets[at] ?? 0) + 1;
     this.#sum += seconds;
     if (error === undefined) return;
-    const name = refreshErrorClass(error);
+    const { class: name } = readRefreshFailure(error);
     this.#errors.set(name, (this.#errors.get(name) ?? 0) + 1);
   }
 

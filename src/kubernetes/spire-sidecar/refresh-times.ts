@@ -3,6 +3,7 @@
 // its own calls and its own pace: a dead endpoint holds up no other.
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
+import { readRefreshFailure } from '../spire/refresh-failure.ts';
 import type { RefreshCounts } from '../spire/sidecar-contract.ts';
 import { messageOf } from './apply-relationships.ts';
 import { RefreshCounter } from './refresh-counter.ts';
@@ -144,7 +145,7 @@ export class RefreshTimes {
       times.isRefreshed = true;
       hintSeconds = await this.#hintOf(trustDomain);
     } catch (error) {
-      times.lastError = messageOf(error).slice(0, longestError);
+      times.lastError = readRefreshFailure(messageOf(error)).words.slice(0, longestError);
       times.failures++;
       this.#count(times, startedMs);
     } finally {

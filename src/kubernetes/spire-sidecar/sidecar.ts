@@ -3,6 +3,7 @@
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { Log } from '../../core/log/log.ts';
+import { readRefreshFailure } from '../spire/refresh-failure.ts';
 import type { RelationshipsDocument, StatusDocument } from '../spire/sidecar-contract.ts';
 import {
   type ApplyContext,
@@ -150,11 +151,13 @@ export class Sidecar {
     }
   }
 
-  /** SPIRE's words for a certificate that the bundle does not verify. */
+  /** Those whose endpoint presented a certificate that the bundle at the server does not verify. */
   #distrusted(): ReadonlySet<string> {
     return new Set(
       [...this.#observed.relationships.keys()].filter((name) =>
-        /x509/.test(this.#times.lastError(name) ?? ''),
+        ['unknown-authority', 'certificate'].includes(
+          readRefreshFailure(this.#times.lastError(name) ?? '').cause,
+        ),
       ),
     );
   }

@@ -59,6 +59,8 @@ export interface ServerView {
 export interface RelationshipCounts {
   readonly all: number;
   readonly fresh: number;
+  /** The first whose bundle is fresh, although its last fetch failed. */
+  readonly failing: { readonly trustDomain: string; readonly message: string } | undefined;
   /** The first relationship that is not fresh, and why. */
   readonly first:
     | { readonly trustDomain: string; readonly state: string; readonly message: string }
@@ -208,6 +210,19 @@ function serviceOf({ refusal, isFederated, outcomes }: ServerView): Finding {
       `The StatefulSet ${serverName} is not there. See FederationObjectsInSync.`,
     );
   }
+  const outdated = outcomes.find(
+    ({ state, manifest: { kind, metadata } }) =>
+      state === 'drift' &&
+      (kind === 'StatefulSet' || kind === 'ConfigMap') &&
+      metadata.name === serverName,
+  );
+  if (outdated !== undefined) {
+    return finding(
+      'False',
+      'ServerOutdated',
+      `The ${manifestName(outdated.manifest)} is not as described, so the server may not serve the bundle endpoint. spec.createOnly is true: set it to false, or change the object yourself. See FederationObjectsInSync.`,
+    );
+  }
   if (!isServerReady(server)) {
     return finding(
       'False',
@@ -270,7 +285,7 @@ function routeOf(view: ServerView): Finding {
 }
 
 function relationshipsFinding({ refusal, isFederated, relationships }: ServerView): Finding {
-  const { all, fresh, first } = relationships;
+  const { all, fresh, failing, first } = relationships;
   if (refusal !== undefined)
     return finding(
       'Unknown',
@@ -279,8 +294,10 @@ function relationshipsFinding({ refusal, isFederated, relationships }: ServerVie
     );
   if (!isFederated) return notFederated;
   if (all === 0) return finding('True', 'None', 'The server federates with no trust domain.');
-  if (first === undefined)
-    return finding('True', 'Fresh', `The bundles of all ${all} trust domains are fresh.`);
+  if (first === undefined) {
+    const but = failing === undefined ? '' : ` ${failing.trustDomain}: ${failing.message}`;
+    return finding('True', 'Fresh', `The bundles of all ${all} trust domains are fresh.${but}`);
+  }
   const status = first.state === 'Pending' || first.state === 'Bootstrapping' ? 'Unknown' : 'False';
   return finding(
     status,
@@ -307,7 +324,7 @@ export function refusedView(generation: number, refusal: Refusal): ServerView {
     rejection: undefined,
     probe: undefined,
     isCreateOnly: false,
-    relationships: { all: 0, fresh: 0, first: undefined },
+    relationships: { all: 0, fresh: 0, failing: undefined, first: undefined },
     warnings: [],
   };
 }

@@ -2,6 +2,7 @@
 
 import type { SpireServer } from '../../api/kinds/spire-server.ts';
 import type { RelationshipCounts, Warning } from './compile-conditions.ts';
+import { readRefreshFailure, refreshAdvice, type RefreshFailure } from './refresh-failure.ts';
 import type { Relationship } from './relationships.ts';
 import { type StatusDocument, staleAfterSeconds } from './sidecar-contract.ts';
 
@@ -90,15 +91,26 @@ function judge(
         };
   }
   const { hasBundle, lastError, lastRefresh } = found;
+  const failure = lastError === undefined ? undefined : readRefreshFailure(lastError);
+  const adviceOn = (cause: RefreshFailure['cause']): string =>
+    refreshAdvice(cause, { trustDomain, profile });
+  const why =
+    failure === undefined ? '' : ` ${failure.words}. ${adviceOn(failure.cause)}`.trimEnd();
   if (!hasBundle) {
-    const advice =
-      profile === 'https_spiffe' && bundle === undefined
-        ? ` SPIRE needs the bundle of ${trustDomain} once, before it can fetch it: hansa spire bootstrap`
-        : '';
+    const needsBootstrap =
+      profile === 'https_spiffe' && bundle === undefined && failure?.cause !== 'not-bootstrapped';
+    const advice = needsBootstrap ? ` ${adviceOn('not-bootstrapped')}` : '';
     return {
-      state: lastError === undefined ? 'Bootstrapping' : 'Failed',
-      reason: lastError === undefined ? 'NoBundle' : 'FetchFailed',
-      message: `The server has no bundle of ${trustDomain}.${lastError === undefined ? '' : ` ${lastError}.`}${advice}`,
+      state: failure === undefined ? 'Bootstrapping' : 'Failed',
+      reason: failure === undefined ? 'NoBundle' : 'FetchFailed',
+      message: `The server has no bundle of ${trustDomain}.${why}${advice}`,
+    };
+  }
+  if (lastRefresh === undefined && failure !== undefined) {
+    return {
+      state: 'Failed',
+      reason: 'NeverFetched',
+      message: `SPIRE could not fetch the bundle of ${trustDomain} yet, and uses the one that it was given.${why}`,
     };
   }
   const ageMs = lastRefresh === undefined ? undefined : nowMs - Date.parse(lastRefresh);
@@ -106,15 +118,11 @@ function judge(
     return {
       state: 'Stale',
       reason: 'NotRefreshed',
-      message: `Its bundle was not refreshed for more than ${staleAfterSeconds / 60} minutes.${lastError === undefined ? '' : ` ${lastError}.`} Check its bundle endpoint.`,
+      message: `Its bundle was not refreshed for more than ${staleAfterSeconds / 60} minutes.${why === '' ? ' Check its bundle endpoint.' : why}`,
     };
   }
-  if (lastError !== undefined) {
-    return {
-      state: 'Fresh',
-      reason: 'LastFetchFailed',
-      message: `The last fetch failed: ${lastError}`,
-    };
+  if (failure !== undefined) {
+    return { state: 'Fresh', reason: 'LastFetchFailed', message: `The last fetch failed:${why}` };
   }
   return { state: 'Fresh' };
 }
@@ -139,9 +147,11 @@ export function countRelationships(entries: readonly RelationshipEntry[]): Relat
   const worst = order
     .map((state) => entries.find((entry) => entry.state === state))
     .find((entry) => entry !== undefined);
+  const failing = entries.find(({ reason }) => reason === 'LastFetchFailed');
   return {
     all: entries.length,
     fresh: entries.filter(({ state }) => state === 'Fresh').length,
+    failing: failing && { trustDomain: failing.trustDomain, message: failing.message ?? '' },
     first: worst && {
       trustDomain: worst.trustDomain,
       state: worst.state,
