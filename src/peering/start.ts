@@ -31,7 +31,7 @@ import { PeerRepository, peersCollection } from './peers/peer-repository.ts';
 import { peerDirectory } from './peers/peer-directory.ts';
 import { PeerFederations, type SpiffeFederation } from './peers/peer-federation.ts';
 import { isLive, peerTransitions } from './peers/peer-states.ts';
-import { Redemptions } from './handshake/redemptions.ts';
+import { Peerings } from './handshake/peerings.ts';
 import type { PeeringSettings } from './settings.ts';
 import { wishesOf } from './peers/wishes.ts';
 
@@ -63,7 +63,7 @@ export async function startPeering(
     ownLeaves: leaves.current,
     offersFor: (peer) => told(peer).map(({ name }) => name),
   });
-  const redemptions = new Redemptions(trustDomain, store);
+  const peerings = new Peerings(trustDomain, store);
   const acceptor = new Acceptor({
     trustDomain,
     transport,
@@ -82,7 +82,7 @@ export async function startPeering(
     peers,
     federations,
     inviter,
-    redemptions,
+    peerings,
     acceptor,
   });
   const heartbeats = new HeartbeatExchange({
@@ -123,7 +123,7 @@ export async function startPeering(
         clock,
         federations,
         inviter,
-        redemptions,
+        peerings,
         handshake,
         heartbeats,
         results,
@@ -138,7 +138,7 @@ export async function startPeering(
         peers,
         federations,
         inviter,
-        redemptions,
+        peerings,
         acceptor,
         handshake,
       }),

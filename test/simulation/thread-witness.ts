@@ -169,9 +169,9 @@ export class Witness {
 
   #seeAcceptance(site: string, { value }: ChangeRow): void {
     if (value === undefined) return;
-    const { step, invitation, secret } = JSON.parse(value.toString('utf8')) as AcceptanceRecord;
+    const { state, invitation, secret } = JSON.parse(value.toString('utf8')) as AcceptanceRecord;
     this.#takeUp(site, invitation);
-    if (step !== 'done') return;
+    if (state !== 'accepted') return;
     assert.equal(this.#accepted.get(invitation) ?? site, site, 'two accepted one invitation');
     this.#accepted.set(invitation, site);
     const winner = this.#redeemed.get(invitation)?.split(' ')[0];

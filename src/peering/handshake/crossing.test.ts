@@ -11,8 +11,8 @@ import { acceptanceFor, pins, stands } from './crossing.ts';
 import { keyDigests } from '../../core/identity/bundle/fingerprint.ts';
 import { parseInvitation } from './invitation.ts';
 import { Inviter } from './inviter.ts';
-import { type AcceptanceRecord, acceptancesCollection, Records } from './records.ts';
-import { Redemptions } from './redemptions.ts';
+import { type AcceptanceRecord, acceptanceRecords, type Records } from './records.ts';
+import { Peerings } from './peerings.ts';
 import { documentOf, type TestIdentity, testIdentity } from './test-handshake.ts';
 
 suite('crossing invitations', () => {
@@ -36,7 +36,7 @@ suite('crossing invitations', () => {
   beforeEach(async () => {
     clock = new VirtualClock();
     store = await openStore({ driver: 'memory' }, { clock });
-    acceptances = new Records(store, acceptancesCollection);
+    acceptances = acceptanceRecords(store);
     peer = undefined;
   });
 
@@ -46,7 +46,7 @@ suite('crossing invitations', () => {
   const accepting = async (
     other: TestIdentity,
     state: 'proposed' | 'active' = 'proposed',
-    step: AcceptanceRecord['step'] = 'redeeming',
+    recordState: AcceptanceRecord['state'] = 'proposed',
   ): Promise<void> => {
     const { name } = other.trustDomain;
     const invitation = 'accepted';
@@ -55,8 +55,8 @@ suite('crossing invitations', () => {
       url: `https://${name}:8443`,
       keys: keysOf(other),
       expiresAtMs: clock.now() + 1000,
-      startedAtMs: clock.now(),
-      step,
+      atMs: clock.now(),
+      state: recordState,
     });
     const status = { state, role: 'acceptor', invitation } as const;
     peer = { metadata: { name, uid: 'uid' }, status } as FederationPeer;
@@ -92,8 +92,8 @@ suite('crossing invitations', () => {
       bundle: document,
     };
     const id = await inviter.redeem(request, { chain: other.chain, address: '192.0.2.1' });
-    const redemptions = new Redemptions(lubeck.trustDomain, store);
-    return { id, redemptions, redeemed: inviter.invitations.get(id)?.value.redeemed };
+    const peerings = new Peerings(lubeck.trustDomain, store);
+    return { id, peerings, redeemed: inviter.invitations.get(id)?.value.redeemed };
   };
 
   test('stand at both sites alike: one of the two, never both', () => {
@@ -110,10 +110,10 @@ suite('crossing invitations', () => {
   test('a redemption takes the place of an acceptance under way, and needs no confirmation', async () => {
     await accepting(novgorod);
     for (const forWhom of [undefined, 'novgorod.example']) {
-      const { redemptions, redeemed } = await redeem(novgorod, forWhom);
+      const { peerings, redeemed } = await redeem(novgorod, forWhom);
       assert.ok(redeemed !== undefined);
       assert.equal(redeemed.confirmation, undefined);
-      assert.equal(redemptions.crossing(peer, redeemed), 'accepted');
+      assert.equal(peerings.crossing(peer, redeemed), 'accepted');
     }
   });
 
@@ -145,13 +145,13 @@ suite('crossing invitations', () => {
       message: /is already a peer \(proposed\)/,
     });
     peer = undefined;
-    const { id, redemptions, redeemed } = await redeem(falseNovgorod, undefined, both);
+    const { id, peerings, redeemed } = await redeem(falseNovgorod, undefined, both);
     assert.match(redeemed?.confirmation ?? '', /was for any trust domain/);
-    assert.ok(!redemptions.hasRedeemed('novgorod.example', keysOf(novgorod), id));
+    assert.ok(!peerings.hasRedeemed('novgorod.example', keysOf(novgorod), id));
   });
 
   test('a peer that is more than proposed stays, and the redemption is refused', async () => {
-    await accepting(novgorod, 'active', 'done');
+    await accepting(novgorod, 'active', 'accepted');
     await assert.rejects(redeem(novgorod), {
       code: 'HANSA_INVITATION_REFUSED',
       message: /is already a peer \(active\)/,
@@ -159,7 +159,7 @@ suite('crossing invitations', () => {
   });
 
   test('an acceptance that was refused vouches for nobody', async () => {
-    await accepting(novgorod, 'proposed', 'refused');
+    await accepting(novgorod, 'proposed', 'revoked');
     const keys = keysOf(novgorod);
     assert.equal(acceptanceFor(acceptances, 'novgorod.example', keys), undefined);
     peer = undefined;
@@ -168,10 +168,10 @@ suite('crossing invitations', () => {
   });
 
   test('accepting confirms only a site that shows a pinned key', async () => {
-    const { id, redemptions } = await redeem(novgorod);
-    assert.ok(redemptions.hasRedeemed('novgorod.example', keysOf(novgorod), id));
-    assert.ok(!redemptions.hasRedeemed('novgorod.example', keysOf(falseNovgorod), id));
-    assert.ok(!redemptions.hasRedeemed('bruges.example', keysOf(bruges), id));
+    const { id, peerings } = await redeem(novgorod);
+    assert.ok(peerings.hasRedeemed('novgorod.example', keysOf(novgorod), id));
+    assert.ok(!peerings.hasRedeemed('novgorod.example', keysOf(falseNovgorod), id));
+    assert.ok(!peerings.hasRedeemed('bruges.example', keysOf(bruges), id));
     assert.ok(!pins(keysOf(novgorod), undefined));
     assert.ok(!pins([], []));
   });

@@ -25,8 +25,7 @@ export function acceptanceFor(
   proven: readonly string[] | undefined,
 ): AcceptanceRecord | undefined {
   const record = acceptances.get(name)?.value;
-  const isUnderWay = record?.step === 'redeeming' || record?.step === 'pending';
-  return isUnderWay && pins(record.keys, proven) ? record : undefined;
+  return record?.state === 'proposed' && pins(record.keys, proven) ? record : undefined;
 }
 
 /** The id of the invitation that this site is redeeming at the site that proved possession of these keys. */

@@ -124,7 +124,7 @@ suite('an invitation that this site accepted', () => {
     const { httpsSpiffe } = (await site.federations.get(name))?.spec.bundleSource ?? {};
     assert.equal(httpsSpiffe?.bundleBootstrap, document);
     assert.equal((await statusOf(site))?.contractVersion, 1);
-    assert.equal(recordOf(site)?.step, 'done');
+    assert.equal(recordOf(site)?.state, 'accepted');
     assert.equal(recordOf(site)?.secret, undefined);
     await reconcile(site);
     assert.equal(secrets.length, 1);
@@ -164,8 +164,8 @@ suite('an invitation that this site accepted', () => {
     assert.equal(calls, 1);
     assert.equal(await stateOf(site), 'revoked');
     assert.match((await statusOf(site))?.reason ?? '', /for the test/);
-    const { step, failure, secret } = recordOf(site) ?? {};
-    assert.equal(step, 'refused');
+    const { state, failure, secret } = recordOf(site) ?? {};
+    assert.equal(state, 'revoked');
     assert.equal(failure?.code, 'HANSA_INVITATION_REFUSED');
     assert.equal(secret, undefined);
     assert.equal(await site.federations.get(name), undefined);
@@ -188,7 +188,7 @@ suite('an invitation that this site accepted', () => {
       isBroken ? Promise.reject(new TypeError('a bug')) : answers('accepted')(),
     );
     await assert.rejects(reconcile(site), /a bug/);
-    assert.equal(recordOf(site)?.step, 'redeeming');
+    assert.equal(recordOf(site)?.state, 'proposed');
     isBroken = false;
     await reconcile(site);
     assert.equal(await stateOf(site), 'enrolled');

@@ -11,7 +11,7 @@ import type { Requester } from '../../core/access/audit-draft.ts';
 import type { ReconcileResult } from '../../core/reconcile/controller.ts';
 import type { Sealer } from '../../core/store/sealing/sealer.ts';
 import type { Store } from '../../core/store/store.ts';
-import type { Acceptor } from './acceptor.ts';
+import type { Acceptor, VerifiedBundle } from './acceptor.ts';
 import { contestText } from './contest.ts';
 import type { Inviter } from './inviter.ts';
 import { fingerprintOf } from '../../core/identity/bundle/fingerprint.ts';
@@ -23,15 +23,19 @@ import {
 } from '../peers/peer-repository.ts';
 import { because, causeOfFailure } from '../peers/peer-cause.ts';
 import type { PeerFederations } from '../peers/peer-federation.ts';
+import { followingStep } from '../peers/peer-states.ts';
 import {
   type AcceptanceRecord,
   acceptancesCollection,
   type InvitationRecord,
   type Kept,
-  Records,
+  type Peering,
+  type Records,
+  type Redemption,
 } from './records.ts';
-import type { Redemptions } from './redemptions.ts';
+import type { Peerings } from './peerings.ts';
 import { isFinal } from '../client/remote-error.ts';
+import type { RedeemAnswer } from '../messages.ts';
 import type { PeeringSettings } from '../settings.ts';
 import { confirmPollMs } from '../timing.ts';
 import { askedForDeletion, askedForState } from '../peers/wishes.ts';
@@ -44,7 +48,7 @@ export interface HandshakeParts {
   readonly peers: PeerRepository;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
-  readonly redemptions: Redemptions;
+  readonly peerings: Peerings;
   readonly acceptor: Acceptor;
 }
 
@@ -52,11 +56,13 @@ const retryMs = 1000;
 
 export class Handshake {
   readonly #parts: HandshakeParts;
-  readonly acceptances: Records<AcceptanceRecord>;
 
   constructor(parts: HandshakeParts) {
     this.#parts = parts;
-    this.acceptances = new Records(parts.store, acceptancesCollection);
+  }
+
+  get acceptances(): Records<AcceptanceRecord> {
+    return this.#parts.peerings.acceptances;
   }
 
   /** Advances one peer as far as possible now. */
@@ -67,7 +73,6 @@ export class Handshake {
     await this.#closeOrphans(name, known?.metadata.uid);
     if (known?.metadata.deletionTimestamp !== undefined) return this.#forget(known);
     const accepted = await this.#accept(name, signal);
-    await this.#giveUp(name);
     const redemption = inviter.redemptionOf(name, known?.status?.invitation);
     const redeemed = redemption === undefined ? undefined : await this.#admit(name, redemption);
     await this.#settle(name);
@@ -163,11 +168,11 @@ export class Handshake {
 
   /** As acceptor: redeems the invitation that an operator accepted. */
   async #accept(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
-    const { peers, clock } = this.#parts;
+    const { peers } = this.#parts;
     const found = this.acceptances.get(name);
-    if (found === undefined || found.value.step === 'refused') return undefined;
+    if (found === undefined || found.value.state === 'revoked') return undefined;
     // Left by an earlier version, which bound no records, and the peer no longer exists.
-    const isLeft = found.value.step === 'done' && found.value.madeUid === undefined;
+    const isLeft = found.value.state === 'accepted' && found.value.madeUid === undefined;
     const peer =
       isLeft && (await peers.get(name)) === undefined
         ? undefined
@@ -175,48 +180,13 @@ export class Handshake {
     // `propose` has bound it to the peer.
     const kept = this.acceptances.get(name);
     if (kept === undefined || kept.value.invitation !== found.value.invitation) return undefined;
-    const record = kept.value;
-    if (peer?.status?.invitation !== record.invitation || peer.status.state === 'revoked') {
+    if (peer?.status?.invitation !== kept.value.invitation || peer.status.state === 'revoked') {
       // Another peering has this name, or this one was revoked in the meantime.
-      await this.#vouch(name, record, peer);
+      await this.#vouch(name, kept.value, peer);
       await this.#drop(kept);
       return undefined;
     }
-    if (record.step === 'done') {
-      await peers.step(
-        name,
-        'accept',
-        `${name} accepted the redemption of its invitation by this site`,
-        agreedOn(record.contractVersion),
-      );
-      return undefined;
-    }
-    const outcome = await this.#redeem(name, kept, signal);
-    if ((await peers.get(name))?.status?.invitation !== record.invitation) {
-      // A crossing invitation replaced this one in the meantime.
-      return { requeueAfterMs: 0 };
-    }
-    if (outcome instanceof HansaError) {
-      const expiresAtMs =
-        record.step === 'pending'
-          ? record.startedAtMs + this.#parts.settings.confirmWithinMs
-          : record.expiresAtMs;
-      if (!isFinal(outcome) && clock.now() < expiresAtMs) {
-        const cause = causeOfFailure(outcome);
-        await peers.note(name, (status) => because(status, cause, outcome.message));
-        return { requeueAfterMs: retryMs };
-      }
-      await this.#refused(name, kept, outcome);
-      return undefined;
-    }
-    if (outcome === 'pending') return { requeueAfterMs: confirmPollMs };
-    await peers.step(
-      name,
-      'accept',
-      `${name} accepted the redemption of its invitation by this site`,
-      agreedOn(this.acceptances.get(name)?.value.contractVersion),
-    );
-    return undefined;
+    return kept.value.state === 'proposed' ? this.#redeem(name, kept, signal) : undefined;
   }
 
   /**
@@ -228,40 +198,75 @@ export class Handshake {
     { keys }: AcceptanceRecord,
     peer: FederationPeer | undefined,
   ): Promise<void> {
-    const { inviter, redemptions } = this.#parts;
+    const { inviter, peerings } = this.#parts;
     const { state, role, invitation } = peer?.status ?? {};
     if (state !== 'proposed' || role !== 'inviter') return;
-    if (redemptions.hasRedeemed(name, keys, invitation)) {
+    if (peerings.hasRedeemed(name, keys, invitation)) {
       const caller = controllerCaller(peeringWrites.controller);
       await inviter.confirm(name, { caller, origin: {} });
     }
   }
 
-  /** Revokes a proposed peer whose acceptance was rejected or withdrawn. It would wait forever. */
-  async #giveUp(name: string): Promise<void> {
-    const { peers } = this.#parts;
-    const status = (await peers.get(name))?.status;
-    if (status?.role !== 'acceptor' || status.state !== 'proposed') return;
-    const record = this.acceptances.get(name)?.value;
-    const isMine = record?.invitation === status.invitation;
-    if (isMine && record?.step !== 'refused') return;
-    const why = isMine ? record?.failure?.message : undefined;
-    await peers.step(name, 'revoke', why?.slice(0, 500) ?? 'the operator gave up its invitation');
-  }
-
+  /** Redeems the invitation, and stores the answer in its record. */
   async #redeem(
     name: string,
     kept: Kept<AcceptanceRecord>,
     signal: AbortSignal,
-  ): Promise<'accepted' | 'pending' | HansaError> {
-    const { acceptor, sealer, peers } = this.#parts;
-    const record = kept.value;
+  ): Promise<ReconcileResult | undefined> {
+    const { peers, clock, settings } = this.#parts;
+    const { secret: sealed, ...record } = kept.value;
+    const answer = await this.#answer(name, record, sealed, signal);
+    if ((await peers.get(name))?.status?.invitation !== record.invitation) {
+      // A crossing invitation replaced this one in the meantime.
+      return { requeueAfterMs: 0 };
+    }
+    if (answer instanceof HansaError) {
+      const { code, message } = answer;
+      const endMs =
+        record.waits === true ? record.atMs + settings.confirmWithinMs : record.expiresAtMs;
+      if (!isFinal(answer) && clock.now() < endMs) {
+        const cause = causeOfFailure(answer);
+        await peers.note(name, (status) => because(status, cause, message));
+        return { requeueAfterMs: retryMs };
+      }
+      await this.acceptances.put(name, kept, {
+        ...record,
+        state: 'revoked',
+        failure: { code, message },
+      });
+      return undefined;
+    }
+    if (answer.state === 'accepted') {
+      const { document: bundle, contractVersion } = answer;
+      await this.acceptances.put(name, kept, {
+        ...record,
+        state: 'accepted',
+        bundle,
+        contractVersion,
+      });
+      return undefined;
+    }
+    const reason = `waits for the operator of ${name} to admit this site`;
+    await peers.note(name, (status) => because(status, 'WaitsForPeer', reason));
+    if (record.waits !== true) {
+      await this.acceptances.put(name, kept, { ...kept.value, waits: true });
+    }
+    return { requeueAfterMs: confirmPollMs };
+  }
+
+  async #answer(
+    name: string,
+    record: AcceptanceRecord,
+    sealed: string | undefined,
+    signal: AbortSignal,
+  ): Promise<(RedeemAnswer & VerifiedBundle) | HansaError> {
+    const { acceptor, sealer } = this.#parts;
     try {
       const secret = await sealer.open(
         secretPlace(name, record.invitation),
-        Buffer.from(record.secret ?? '', 'base64'),
+        Buffer.from(sealed ?? '', 'base64'),
       );
-      const answer = await acceptor.redeem(
+      return await acceptor.redeem(
         {
           url: new URL(record.url),
           trustDomain: TrustDomain.parse(name),
@@ -270,41 +275,15 @@ export class Handshake {
         secret,
         signal,
       );
-      const { secret: _sealed, ...rest } = record;
-      if (answer.state === 'accepted') {
-        await this.acceptances.put(name, kept, {
-          ...rest,
-          step: 'done',
-          bundle: answer.document,
-          contractVersion: answer.contractVersion,
-        });
-      } else {
-        const reason = `waits for the operator of ${name} to admit this site`;
-        await peers.note(name, (status) => because(status, 'WaitsForPeer', reason));
-        if (record.step !== 'pending') {
-          await this.acceptances.put(name, kept, { ...record, step: 'pending' });
-        }
-      }
-      return answer.state;
     } catch (error) {
-      if (hasCode(error, 'HANSA_CONFLICT') || !(error instanceof HansaError)) throw error;
-      return error;
+      if (error instanceof HansaError) return error;
+      throw error;
     }
-  }
-
-  async #refused(name: string, kept: Kept<AcceptanceRecord>, error: HansaError): Promise<void> {
-    const { secret: _sealed, ...rest } = kept.value;
-    await this.acceptances.put(name, kept, {
-      ...rest,
-      step: 'refused',
-      failure: { code: error.code, message: error.message },
-    });
-    await this.#giveUp(name);
   }
 
   /** As inviter: admits the site that redeemed, after any required confirmation. */
   async #admit(name: string, kept: Kept<InvitationRecord>): Promise<ReconcileResult | undefined> {
-    const { peers, clock, redemptions } = this.#parts;
+    const { peers, clock, peerings } = this.#parts;
     const { redeemed } = kept.value;
     if (redeemed === undefined) return undefined;
     const peer = await peers.propose({
@@ -314,8 +293,8 @@ export class Handshake {
       invitation: kept.name,
       replaces: redeemed.replaces,
       madeUid: redeemed.madeUid,
-      bind: (uid) => redemptions.bind(kept.name, uid),
-      instead: redemptions.crossing(await peers.get(name), redeemed),
+      bind: (uid) => peerings.bind(kept.name, uid),
+      instead: peerings.crossing(await peers.get(name), redeemed),
       fingerprint: redeemed.fingerprint,
       reason:
         redeemed.confirmation === undefined
@@ -324,17 +303,7 @@ export class Handshake {
     });
     if (peer?.status?.invitation !== kept.name || peer.status.state !== 'proposed')
       return undefined;
-    if (redeemed.confirmation === undefined || redeemed.confirmed === true) {
-      await peers.step(
-        name,
-        'accept',
-        redeemed.confirmed === true
-          ? 'an operator of this site confirmed it'
-          : 'it redeemed its invitation',
-        agreedOn(redeemed.contractVersion),
-      );
-      return undefined;
-    }
+    if (redeemed.state !== 'proposed') return undefined;
     const leftMs = redeemed.atMs + this.#parts.settings.confirmWithinMs - clock.now();
     if (leftMs > 0) return { requeueAfterMs: Math.min(leftMs, 60_000) };
     await peers.step(name, 'revoke', 'no operator of this site confirmed it in time');
@@ -347,14 +316,31 @@ export class Handshake {
     await this.#parts.peers.noteContest(name, id, contestText(contested, redeemed));
   }
 
+  /** Takes the step with which the peer follows its handshake record. */
+  async #follow(name: string): Promise<FederationPeer | undefined> {
+    const { peers, peerings } = this.#parts;
+    const peer = await peers.get(name);
+    const { state, role } = peer?.status ?? {};
+    if (peer === undefined || state === undefined) return peer;
+    const record = peerings.of(peer);
+    if (record === undefined) {
+      // It would wait forever.
+      return role === 'acceptor' && state === 'proposed'
+        ? peers.step(name, 'revoke', 'the operator gave up its invitation')
+        : peer;
+    }
+    const event = followingStep(state, record.state);
+    if (event === undefined) return peer;
+    const reason = event === 'accept' ? acceptedBecause(name, record) : revokedBecause(record);
+    return peers.step(name, event, reason, agreedOn(record.contractVersion));
+  }
+
   /** Applies the state: keeps the SPIFFEFederation, and suspends or resumes as `spec` says. */
   async #settle(name: string): Promise<void> {
-    const { peers, federations, redemptions } = this.#parts;
-    let peer = await peers.get(name);
-    if (peer !== undefined && redemptions.isOver(peer)) {
-      // Revoked before it had a state.
-      peer = await peers.step(name, 'revoke', 'its invitation was closed');
-    }
+    const { peers, federations, peerings } = this.#parts;
+    let peer = await this.#follow(name);
+    // The bundle document that verified the peer in the handshake.
+    const bootstrap = peer && peerings.of(peer)?.bundle;
     if (peer?.status?.state !== undefined && peer.status.state !== 'revoked')
       await peers.hold(peer);
     if (peer?.status?.state === 'accepted') {
@@ -366,7 +352,7 @@ export class Handshake {
       // Do not trust a peer before a pending suspension takes effect.
       const quarantined = peer.spec.desiredState === 'suspended';
       try {
-        await federations.keep(peer, this.#bootstrap(peer), quarantined);
+        await federations.keep(peer, bootstrap, quarantined);
       } catch (error) {
         // Only an operator can make room, so the status must say it.
         if (hasCode(error, 'HANSA_LIMIT')) {
@@ -391,10 +377,10 @@ export class Handshake {
       case 'enrolled':
       case 'active':
       case 'degraded':
-        await federations.keep(peer, this.#bootstrap(peer), false);
+        await federations.keep(peer, bootstrap, false);
         break;
       case 'suspended':
-        await federations.keep(peer, this.#bootstrap(peer), true);
+        await federations.keep(peer, bootstrap, true);
         break;
       case 'revoked':
         await federations.remove(name);
@@ -409,16 +395,6 @@ export class Handshake {
     }
     // Removes the federation again if the peer was revoked between read and write.
     if ((await peers.get(name))?.status?.state === 'revoked') await federations.remove(name);
-  }
-
-  /** The bundle document that verified the peer in the handshake. */
-  #bootstrap(peer: FederationPeer): string | undefined {
-    const { name } = peer.metadata;
-    const id = peer.status?.invitation;
-    const acceptance = this.acceptances.get(name)?.value;
-    if (acceptance?.invitation === id && acceptance?.bundle !== undefined) return acceptance.bundle;
-    const redemption = this.#parts.inviter.redemptionOf(name, id);
-    return redemption?.name === id ? redemption?.value.redeemed?.bundle : undefined;
   }
 
   /** The object is being deleted: revokes the peer, then removes the finalizer. */
@@ -441,20 +417,20 @@ export class Handshake {
   async #close(peer: FederationPeer): Promise<void> {
     const { name, uid } = peer.metadata;
     const kept = this.acceptances.get(name);
-    if (kept !== undefined && kept.value.replaces !== uid && kept.value.step !== 'refused') {
+    if (kept !== undefined && kept.value.replaces !== uid && kept.value.state !== 'revoked') {
       await this.#drop(kept);
     }
-    await this.#parts.redemptions.close(name, uid);
+    await this.#parts.peerings.close(name, uid);
   }
 
   /** Ends the records of a peer that was deleted without its finalizer. `uid` is the current peer of this name. */
   async #closeOrphans(name: string, uid: string | undefined): Promise<void> {
-    const { redemptions, federations } = this.#parts;
+    const { peerings, federations } = this.#parts;
     await federations.removeOrphan(name, uid);
     const kept = this.acceptances.get(name);
     const madeUid = kept?.value.madeUid;
     if (kept !== undefined && madeUid !== undefined && madeUid !== uid) await this.#drop(kept);
-    await redemptions.closeOrphans(name, uid);
+    await peerings.closeOrphans(name, uid);
   }
 
   /** Deletes old records. The acceptor may redeem again until its first heartbeat, so they stay until then. */
@@ -484,6 +460,18 @@ export function secretPlace(name: string, invitation: string) {
     column: 'secret',
     version: 1,
   };
+}
+
+function acceptedBecause(name: string, record: Peering & Partial<Redemption & AcceptanceRecord>) {
+  if (record.invitation !== undefined)
+    return `${name} accepted the redemption of its invitation by this site`;
+  return record.confirmation === undefined
+    ? 'it redeemed its invitation'
+    : 'an operator of this site confirmed it';
+}
+
+function revokedBecause({ failure }: Partial<AcceptanceRecord>): string {
+  return failure?.message.slice(0, 500) ?? 'its invitation was closed';
 }
 
 function unlessConflict(error: unknown): void {

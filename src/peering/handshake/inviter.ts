@@ -40,15 +40,9 @@ import {
   refusedActor,
   type Stranger,
 } from './redeemer.ts';
-import {
-  type AcceptanceRecord,
-  acceptancesCollection,
-  type InvitationRecord,
-  invitationsCollection,
-  type Kept,
-  Records,
-  type Redemption,
-} from './records.ts';
+import { initialState } from '../peers/peer-states.ts';
+import { Peerings } from './peerings.ts';
+import type { InvitationRecord, Kept, Records, Redemption } from './records.ts';
 import { peeringError, type PeeringErrorCode } from '../errors.ts';
 
 export interface InviterParts {
@@ -87,13 +81,15 @@ const maxOutstanding = 1000;
 
 export class Inviter {
   readonly #parts: InviterParts;
-  readonly invitations: Records<InvitationRecord>;
-  readonly #acceptances: Records<AcceptanceRecord>;
+  readonly #peerings: Peerings;
 
   constructor(parts: InviterParts) {
     this.#parts = parts;
-    this.invitations = new Records(parts.store, invitationsCollection);
-    this.#acceptances = new Records(parts.store, acceptancesCollection);
+    this.#peerings = new Peerings(parts.trustDomain, parts.store);
+  }
+
+  get invitations(): Records<InvitationRecord> {
+    return this.#peerings.invitations;
   }
 
   async invite(by: Requester, options: InviteOptions): Promise<MadeInvitation> {
@@ -252,7 +248,7 @@ export class Inviter {
     const claimed = request.trustDomain;
     // An operator who accepted an invitation of the same site has thereby confirmed it.
     const confirmation =
-      acceptanceFor(this.#acceptances, claimed.name, proven) === undefined
+      acceptanceFor(this.#peerings.acceptances, claimed.name, proven) === undefined
         ? this.#confirmation(kept.value, claimed)
         : undefined;
     const row = audit.record({
@@ -272,6 +268,7 @@ export class Inviter {
       {
         ...kept.value,
         redeemed: {
+          state: confirmation === undefined ? 'accepted' : initialState,
           trustDomain: claimed.name,
           url: request.url.href,
           bundle: request.bundle,
@@ -307,7 +304,7 @@ export class Inviter {
         `Cannot confirm ${name}: no site of that trust domain waits for confirmation.`,
       );
     }
-    if (kept.value.redeemed.confirmed === true) return;
+    if (kept.value.redeemed.state !== 'proposed') return;
     const row = audit.record({
       ...requestedBy(by),
       verb: 'peer.confirm',
@@ -316,14 +313,7 @@ export class Inviter {
       outcome: 'allow',
       reason: `confirmed, with the fingerprint ${kept.value.redeemed.fingerprint}`,
     });
-    await this.invitations.change(
-      kept.name,
-      (record) =>
-        record.redeemed === undefined || record.redeemed.confirmed === true
-          ? undefined
-          : { ...record, redeemed: { ...record.redeemed, confirmed: true } },
-      [row],
-    );
+    await this.#peerings.step(kept.name, 'accept', [row]);
   }
 
   /**
@@ -333,7 +323,9 @@ export class Inviter {
   redemptionOf(name: string, ofPeer?: string): Kept<InvitationRecord> | undefined {
     const open = this.invitations
       .list()
-      .filter(({ value }) => value.redeemed?.trustDomain === name && value.redeemed.over !== true)
+      .filter(
+        ({ value }) => value.redeemed?.trustDomain === name && value.redeemed.state !== 'revoked',
+      )
       .toSorted((a, b) => (b.value.redeemed?.atMs ?? 0) - (a.value.redeemed?.atMs ?? 0));
     return open.find((kept) => kept.name === ofPeer) ?? open[0];
   }
@@ -422,7 +414,7 @@ export class Inviter {
       deny('HANSA_INVITATION_REFUSED', `Cannot accept the invitation: ${why}.`, why);
     const known = await peers.get(claimed.name);
     const state = known?.status?.state;
-    const accepting = acceptingFrom(this.#acceptances, known, proven);
+    const accepting = acceptingFrom(this.#peerings.acceptances, known, proven);
     if (accepting !== undefined && !stands(this.#parts.trustDomain, claimed.name)) {
       throw crossed(this.#parts.trustDomain, claimed.name);
     }

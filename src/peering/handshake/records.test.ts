@@ -5,6 +5,7 @@ import { withErrorCode } from '../../core/store/conformance/harness.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { Store } from '../../core/store/store.ts';
 import { type Kept, Records } from './records.ts';
+import { recordReader } from '../../core/store/reader.ts';
 
 interface Count {
   readonly count: number;
@@ -17,7 +18,7 @@ let records: Records<Count>;
 
 beforeEach(async () => {
   store = await openStore({ driver: 'memory' }, { clock: new VirtualClock() });
-  records = new Records(store, collection);
+  records = new Records(store, recordReader<Count>(collection));
 });
 
 const kept = (name = 'a'): Kept<Count> => {
@@ -39,7 +40,9 @@ suite('a record', () => {
   test('is listed with the others of its collection, by name', async () => {
     await records.put('b', undefined, { count: 2 });
     await records.put('a', undefined, { count: 1 });
-    await new Records<Count>(store, 'peering.others').put('c', undefined, { count: 3 });
+    await new Records(store, recordReader<Count>('peering.others')).put('c', undefined, {
+      count: 3,
+    });
     assert.deepEqual(
       records.list().map(({ name, value }) => [name, value.count]),
       [

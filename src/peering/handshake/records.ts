@@ -4,30 +4,62 @@
 import { hasCode } from '../../core/errors/error.ts';
 import { type Reader, recordReader } from '../../core/store/reader.ts';
 import type { Commit, Entry, Store } from '../../core/store/store.ts';
+import type { HandshakeState } from '../peers/peer-states.ts';
+import {
+  type EarlierAcceptance,
+  type EarlierInvitation,
+  readAcceptance,
+  readInvitation,
+} from './earlier-records.ts';
 
 export const invitationsCollection = 'peering.invitations';
 export const acceptancesCollection = 'peering.acceptances';
 
-export interface Redemption {
-  readonly trustDomain: string;
+const invitationsReader = recordReader<InvitationRecord | EarlierInvitation>(
+  invitationsCollection,
+).derive(readInvitation);
+const acceptancesReader = recordReader<AcceptanceRecord | EarlierAcceptance>(
+  acceptancesCollection,
+).derive(readAcceptance);
+
+/** The invitations that this site created, by their public id. */
+export function invitationRecords(store: Store): Records<InvitationRecord> {
+  return new Records(store, invitationsReader);
+}
+
+/** The invitations that this site accepted, by the trust domain of the inviting site. */
+export function acceptanceRecords(store: Store): Records<AcceptanceRecord> {
+  return new Records(store, acceptancesReader);
+}
+
+/**
+ * One handshake with another site, as this site knows it: part of every redemption and every
+ * acceptance. Its state changes along the table of peer states, and the FederationPeer follows it.
+ */
+export interface Peering {
+  readonly state: HandshakeState;
   readonly url: string;
-  /** The SPIFFE bundle document that the acceptor sent. */
+  readonly atMs: number;
+  /** The verified SPIFFE bundle document of the other site. */
+  readonly bundle?: string;
+  readonly contractVersion?: number;
+  /** The uid of the revoked peer of this name that the new peer replaces. */
+  readonly replaces?: string;
+  /** The uid of the peer that it created. It never creates another one. */
+  readonly madeUid?: string;
+}
+
+/** Proposed until an operator confirms it, and revoked when its peer is revoked or deleted. */
+export interface Redemption extends Peering {
+  readonly trustDomain: string;
   readonly bundle: string;
   /** The fingerprint of that bundle. */
   readonly fingerprint: string;
   /** SHA-256, in hex, of the keys that verified the acceptor's certificate. */
   readonly provenKeys?: readonly string[];
   readonly contractVersion: number;
-  readonly atMs: number;
   /** Why an operator must confirm. Absent if no confirmation is required. */
   readonly confirmation?: string;
-  readonly confirmed?: boolean;
-  /** The uid of the revoked peer of this name that the new peer replaces. */
-  readonly replaces?: string;
-  /** The uid of the peer that it created. It never creates another one. */
-  readonly madeUid?: string;
-  /** The peer that it created was revoked or deleted. It never creates another one. */
-  readonly over?: boolean;
 }
 
 /** Stored under its public id. Contains only the digest of the secret. */
@@ -56,27 +88,19 @@ export interface Contest {
   readonly atMs: number;
 }
 
-export type AcceptanceStep = 'redeeming' | 'pending' | 'done' | 'refused';
-
-/** Stored under the trust domain of the inviting site. */
-export interface AcceptanceRecord {
+/**
+ * Stored under the trust domain of the inviting site. Accepted when the inviter has accepted the
+ * redemption, and revoked when the inviter has rejected it.
+ */
+export interface AcceptanceRecord extends Peering {
   readonly invitation: string;
-  readonly url: string;
   /** SHA-256 of the public keys that the invitation pins, in hex. */
   readonly keys: readonly string[];
   readonly expiresAtMs: number;
-  readonly startedAtMs: number;
-  /** The uid of the revoked peer of this name that the new peer replaces. */
-  readonly replaces?: string;
-  /** The uid of the peer that it created. It never creates another one. */
-  readonly madeUid?: string;
-  readonly step: AcceptanceStep;
+  /** The invitation is redeemed, and an operator of the inviting site must confirm this site. */
+  readonly waits?: boolean;
   /** Sealed, in base64. Removed as soon as it is no longer needed. */
   readonly secret?: string;
-  /** The verified SPIFFE bundle document of the inviting site. */
-  readonly bundle?: string;
-  readonly fingerprint?: string;
-  readonly contractVersion?: number;
   /** Set if the inviter rejected it. */
   readonly failure?: { readonly code: string; readonly message: string };
 }
@@ -92,10 +116,10 @@ export class Records<T> {
   readonly #collection: string;
   readonly #reader: Reader<T>;
 
-  constructor(store: Store, collection: string) {
+  constructor(store: Store, reader: Reader<T>) {
     this.#store = store;
-    this.#collection = collection;
-    this.#reader = recordReader(collection);
+    this.#collection = reader.collection;
+    this.#reader = reader;
   }
 
   get(name: string): Kept<T> | undefined {

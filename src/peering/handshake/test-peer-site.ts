@@ -20,7 +20,7 @@ import type { OperatorRoutesParts } from '../routes/operator-routes.ts';
 import { PeerRepository } from '../peers/peer-repository.ts';
 import { PeerFederations, type SpiffeFederation } from '../peers/peer-federation.ts';
 import type { AcceptanceRecord, InvitationRecord, Redemption } from './records.ts';
-import { Redemptions } from './redemptions.ts';
+import { Peerings } from './peerings.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { wishesOf } from '../peers/wishes.ts';
 import { defaultPeeringSettings } from '../settings.ts';
@@ -48,6 +48,7 @@ export interface TestPeerSite {
     name: string,
     more?: Partial<InvitationRecord>,
     redemption?: Partial<Redemption>,
+    invitation?: string,
   ) => Promise<void>;
 }
 
@@ -104,16 +105,22 @@ export async function testPeerSite(
     peers,
     federations: new PeerFederations(federations, clock),
     inviter,
-    redemptions: new Redemptions(trustDomain, store),
+    peerings: new Peerings(trustDomain, store),
     acceptor,
   };
   const handshake = new Handshake(shared);
-  const redeem: TestPeerSite['redeem'] = async (name, more = {}, redemption = {}) =>
-    inviter.invitations.put('invitation', undefined, {
+  const redeem: TestPeerSite['redeem'] = async (
+    name,
+    more = {},
+    redemption = {},
+    invitation = 'invitation',
+  ) =>
+    inviter.invitations.put(invitation, undefined, {
       digest: '',
       createdAtMs: 0,
       expiresAtMs: clock.now() + 60_000,
       redeemed: {
+        state: redemption.confirmation === undefined ? 'accepted' : 'proposed',
         trustDomain: name,
         url: `https://${name}:8443`,
         bundle: documentOf([await testIdentity(name)]),
@@ -155,8 +162,8 @@ export async function testAcceptance(
     url: `https://${name}:8443`,
     keys: ['ab'.repeat(32)],
     expiresAtMs: clock.now() + 60_000,
-    startedAtMs: clock.now(),
-    step: 'redeeming',
+    atMs: clock.now(),
+    state: 'proposed',
     secret: secret.toString('base64'),
     ...more,
   });

@@ -1,5 +1,7 @@
-// The states of a peer and all transitions between them, as one table. Every state change goes through
-// `nextState`. Each transition has the verb of its audit record.
+// The states of a peering and all transitions between them, as one table. The records of the handshake
+// and the FederationPeer both follow it: a record has the states of a handshake, and the peer follows
+// its record. Every state change goes through `nextState`. Each transition has the verb of its audit
+// record.
 
 import { HansaError } from '../../core/errors/error.ts';
 import { peeringError } from '../errors.ts';
@@ -26,6 +28,12 @@ export type PeerEvent =
 /** The states in which a peer can be suspended, and to which it returns. */
 export type SuspendableState = 'enrolled' | 'active' | 'degraded';
 
+/**
+ * The states of a handshake record. proposed: not redeemed or not confirmed. accepted: both sites
+ * agreed. revoked: rejected, given up, or its peer was revoked.
+ */
+export type HandshakeState = 'proposed' | 'accepted' | 'revoked';
+
 export interface PeerTransition {
   readonly event: PeerEvent;
   readonly from: PeerState;
@@ -34,7 +42,7 @@ export interface PeerTransition {
   readonly verb: `peer.${string}`;
 }
 
-export const initialState: PeerState = 'proposed';
+export const initialState = 'proposed';
 
 export const peerTransitions: readonly PeerTransition[] = [
   { event: 'accept', from: 'proposed', to: 'accepted', verb: 'peer.accept' },
@@ -74,6 +82,23 @@ export function nextState(position: PeerPosition, event: PeerEvent): PeerStep | 
   const before =
     state === 'suspended' ? { stateBefore: position.state as SuspendableState } : undefined;
   return { position: { state, ...before }, verb: found.verb };
+}
+
+/** The state of a handshake record after an event, or undefined if the table has no such transition. */
+export function nextHandshakeState(
+  state: HandshakeState,
+  event: 'accept' | 'revoke',
+): HandshakeState | undefined {
+  return nextState({ state }, event)?.position.state as HandshakeState | undefined;
+}
+
+/** The step with which a peer follows its handshake record. Undefined if it has followed it. */
+export function followingStep(
+  state: PeerState,
+  record: HandshakeState,
+): 'accept' | 'revoke' | undefined {
+  if (record === 'accepted' && state === 'proposed') return 'accept';
+  return record === 'revoked' && state !== 'revoked' ? 'revoke' : undefined;
 }
 
 export function refuseStep(name: string, state: PeerState, event: PeerEvent): HansaError {

@@ -29,7 +29,7 @@ import {
 } from '../messages.ts';
 import type { PeerFederations } from '../peers/peer-federation.ts';
 import { PeerRate } from '../peers/peer-rate.ts';
-import type { Redemptions } from '../handshake/redemptions.ts';
+import type { Peerings } from '../handshake/peerings.ts';
 import { messageCost, messageLimit } from '../timing.ts';
 import { peeringError } from '../errors.ts';
 
@@ -38,14 +38,14 @@ export interface FederationRoutesParts {
   readonly clock: Clock;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
-  readonly redemptions: Redemptions;
+  readonly peerings: Peerings;
   readonly handshake: Handshake;
   readonly heartbeats: HeartbeatExchange;
   readonly results: Counter<'direction' | 'result'>;
 }
 
 export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRoute[] {
-  const { trustDomain, federations, inviter, redemptions, handshake } = parts;
+  const { trustDomain, federations, inviter, peerings, handshake } = parts;
   const { heartbeats, results } = parts;
   const rate = new PeerRate(parts.clock, messageLimit);
   return [
@@ -74,7 +74,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
         if (
           state === 'proposed' &&
           peer?.status?.role === 'acceptor' &&
-          redemptions.isOpen(invitation)
+          peerings.isOpen(invitation)
         ) {
           throw crossed(trustDomain, message.trustDomain.name);
         }

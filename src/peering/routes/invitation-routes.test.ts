@@ -7,7 +7,7 @@ import type { PlaneRoute } from '../../core/plane/route.ts';
 import { callRoute } from '../../core/plane/test-request.ts';
 import { openStore } from '../../core/store/open.ts';
 import { invitationRoutes, type InvitationSummary, inviteOptions } from './invitation-routes.ts';
-import { type InvitationRecord, invitationsCollection, Records } from '../handshake/records.ts';
+import { type InvitationRecord, invitationRecords, type Records } from '../handshake/records.ts';
 import { peeringPaths } from '../paths.ts';
 
 const id = 'ab'.repeat(32);
@@ -21,10 +21,7 @@ suite('the routes for invitations', () => {
 
   beforeEach(async () => {
     clock = new VirtualClock();
-    invitations = new Records(
-      await openStore({ driver: 'memory' }, { clock }),
-      invitationsCollection,
-    );
+    invitations = invitationRecords(await openStore({ driver: 'memory' }, { clock }));
     rows = [];
     const record = (draft: AuditDraft) => {
       rows.push(draft);
@@ -54,6 +51,7 @@ suite('the routes for invitations', () => {
       ...more,
     });
   const redeemed = {
+    state: 'accepted' as const,
     trustDomain: 'bruges.example',
     url: 'https://bruges.example:8443/',
     bundle: '{"keys":[]}',

@@ -169,7 +169,7 @@ suite('an invitation that is accepted', () => {
       redeem: (inviter, given, stop) => {
         seen.push(Buffer.from(given));
         const { value } = site.handshake.acceptances.get(name) ?? {};
-        assert.equal(value?.step, 'redeeming');
+        assert.equal(value?.state, 'proposed');
         assert.ok(!Buffer.from(value.secret ?? '', 'base64').includes(secret));
         return redeem(inviter, given, stop);
       },

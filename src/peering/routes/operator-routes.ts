@@ -39,10 +39,11 @@ import {
   peersCollection,
 } from '../peers/peer-repository.ts';
 import type { PeerCause } from '../peers/peer-cause.ts';
+import { initialState } from '../peers/peer-states.ts';
 import type { PeerFederations } from '../peers/peer-federation.ts';
 import { partOf } from '../handshake/redeemer.ts';
 import { acceptancesCollection } from '../handshake/records.ts';
-import type { Redemptions } from '../handshake/redemptions.ts';
+import type { Peerings } from '../handshake/peerings.ts';
 import { acceptWaitMs } from '../timing.ts';
 import { waitFor } from '../wait-for.ts';
 import { peeringError, peeringErrors, type PeeringErrorCode } from '../errors.ts';
@@ -60,7 +61,7 @@ export interface OperatorRoutesParts {
   readonly peers: PeerRepository;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
-  readonly redemptions: Redemptions;
+  readonly peerings: Peerings;
   readonly acceptor: Acceptor;
   readonly handshake: Handshake;
 }
@@ -177,7 +178,7 @@ function bodyOf(request: ApiRequest): Promise<Readonly<Record<string, unknown>>>
 
 /** Parses the line and checks everything that needs no call to the inviting site. */
 async function invitationOf(
-  { trustDomain, own, clock, peers, redemptions }: OperatorRoutesParts,
+  { trustDomain, own, clock, peers, peerings }: OperatorRoutesParts,
   line: unknown,
 ): Promise<Invitation> {
   if (typeof line !== 'string') {
@@ -213,7 +214,7 @@ async function invitationOf(
   const keys = invitation.keys.map((key) => key.toString('hex'));
   const { role, invitation: ofPeer } = peer?.status ?? {};
   // The peer waits for confirmation, and accepting its invitation confirms it.
-  if (state === 'proposed' && role === 'inviter' && redemptions.hasRedeemed(name, keys, ofPeer)) {
+  if (state === 'proposed' && role === 'inviter' && peerings.hasRedeemed(name, keys, ofPeer)) {
     return invitation;
   }
   const isSame = peer?.status?.invitation === invitationId(secretDigest(invitation.secret));
@@ -285,15 +286,15 @@ async function accept(
   const id = invitationId(secretDigest(invitation.secret));
   const known = handshake.acceptances.get(name);
   const isUnderWay =
-    (known?.value.step === 'redeeming' && clock.now() < known.value.expiresAtMs) ||
-    known?.value.step === 'pending';
+    known?.value.state === 'proposed' &&
+    (known.value.waits === true || clock.now() < known.value.expiresAtMs);
   if (isUnderWay && known.value.invitation !== id) {
     throw peeringError(
       'HANSA_PEER_STATE',
       `Cannot accept the invitation: this site is redeeming another invitation of ${name}. Wait, or give up that one: hansa peer revoke ${name}`,
     );
   }
-  if (known?.value.invitation !== id || known.value.step === 'refused') {
+  if (known?.value.invitation !== id || known.value.state === 'revoked') {
     const sealed = await sealer.seal(secretPlace(name, id), invitation.secret);
     const before = await parts.peers.get(name);
     const row = audit.record({
@@ -312,9 +313,9 @@ async function accept(
         url: invitation.url.href,
         keys: invitation.keys.map((key) => key.toString('hex')),
         expiresAtMs: invitation.expiresAtMs,
-        startedAtMs: clock.now(),
+        atMs: clock.now(),
         ...(before?.status?.state === 'revoked' ? { replaces: before.metadata.uid } : {}),
-        step: 'redeeming',
+        state: initialState,
         secret: sealed.toString('base64'),
       },
       [row],
@@ -324,7 +325,7 @@ async function accept(
   if (kept?.invitation === id) await handshake.propose(name, kept);
   await waitFor(store, clock, [peersCollection, acceptancesCollection], acceptWaitMs, () => {
     const record = handshake.acceptances.get(name)?.value;
-    if (record?.invitation === id && (record.step === 'pending' || record.step === 'refused')) {
+    if (record?.invitation === id && (record.waits === true || record.state === 'revoked')) {
       return true;
     }
     return peersReader.get(store, name)?.status?.state === 'active';
