@@ -1,7 +1,10 @@
 // The benchmarks that are separate programs, in the order of docs/benchmarks.md.
 
-/** Compared with SQLite, with cryptography only, and (`thread`) with two SPIRE servers. */
-export const siteParts = ['store', 'audit', 'identity', 'thread'] as const;
+/**
+ * Compared with SQLite, with cryptography only, (`thread`) with two SPIRE servers, and (`heartbeats`) with the same
+ * without kept connections.
+ */
+export const siteParts = ['store', 'audit', 'identity', 'thread', 'heartbeats'] as const;
 
 /** Compared with SPIRE. */
 export const trustParts = ['bundle', 'mint', 'streams', 'federations', 'agents'] as const;

@@ -14,8 +14,10 @@ import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import { kindReader } from '../core/store/reader.ts';
 import type { Store } from '../core/store/store.ts';
 import { Acceptor } from './handshake/acceptor.ts';
+import { peerConnections } from './client/peer-connections.ts';
 import { admitGrant } from './grants/admit-grant.ts';
 import { announcementController } from './controllers/announcement-controller.ts';
+import { connectionController } from './controllers/connection-controller.ts';
 import { enforcementController } from './controllers/enforcement.ts';
 import { grantController } from './controllers/grant-controller.ts';
 import { heartbeatController } from './controllers/heartbeat-controller.ts';
@@ -85,12 +87,14 @@ export async function startPeering(
     peerings,
     acceptor,
   });
+  const kept = peerConnections(context);
+  const { connections } = kept;
   const heartbeats = new HeartbeatExchange({
     trustDomain,
     store,
     clock,
     settings,
-    transport,
+    connections,
     bundles,
     peers,
     federations,
@@ -112,6 +116,7 @@ export async function startPeering(
     controllers: [
       peerController({ store, clock, settings, handshake }),
       distrustController({ store, clock, handshake }),
+      connectionController({ store, clock, connections }),
       heartbeatController({ store, clock, random, settings, peers, heartbeats, results }),
       announcementController({ store, clock, settings, peers, heartbeats }),
       grantController(context),
@@ -157,7 +162,10 @@ export async function startPeering(
       return [];
     },
     accompany: (kind, next, live, by) => wishesOf(store, kind, next, live, by),
-    stop: async () => leaves.stop(),
+    stop: async () => {
+      leaves.stop();
+      kept.stop();
+    },
   };
 }
 

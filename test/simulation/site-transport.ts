@@ -65,25 +65,28 @@ export class SiteTransport implements Transport {
     let closed = false;
     return {
       peerChain,
-      request: async (request: TransportRequest, maxBytes): Promise<TransportResponse> => {
+      request: async (request: TransportRequest, maxBytes, limits): Promise<TransportResponse> => {
         if (closed) throw unreachable(url, 'the connection was closed');
+        const send = limits ? within(process.clock, limits.timeoutMs, limits.signal) : call;
         const { method, path, headers = {}, body } = request;
         const text = Buffer.from(body ?? []).toString('base64');
         at(process, `sends ${path}`);
         await unlessDead(process);
         const message = { method, body: text, chain, life, headers: { ...headers } };
-        const answer = (await call(() => process.transport.request(to, path, message))) as {
+        const answer = (await send(() => process.transport.request(to, path, message))) as {
           readonly status: number;
           readonly body: string;
           readonly headers: Readonly<Record<string, string>>;
         };
         at(process, `has the answer to ${path}`);
         await unlessDead(process);
+        if (closed) throw unreachable(url, 'the connection was closed');
         const bytes = Buffer.from(answer.body, 'base64');
         if (bytes.byteLength > maxBytes) throw new HansaError('HANSA_TOO_LARGE', 'too much');
         return { status: answer.status, headers: answer.headers, body: bytes };
       },
       close: () => {
+        if (!closed) options.kept?.closed();
         closed = true;
       },
     };

@@ -44,7 +44,7 @@ async function scene(settings = defaultPeeringSettings) {
       store,
       clock,
       settings,
-      transport: { connect: () => Promise.reject(new Error('this test makes no calls')) },
+      connections: { call: () => Promise.reject(new Error('this test makes no calls')) },
       bundles: new FederatedBundles(store, lubeck.authority, clock),
       peers,
       federations: new PeerFederations(federations, clock),

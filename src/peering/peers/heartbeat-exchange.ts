@@ -12,11 +12,9 @@ import type { Audit } from '../../core/audit/log.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
 import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
-import type { Certificate } from '../../core/identity/x509/certificate.ts';
 import { lastPublished } from '../../core/identity/bundle/published-bundle.ts';
 import { federationsCollection } from './peer-federation.ts';
-import { validateChain } from '../../core/identity/x509/svid-validator.ts';
-import type { Transport } from '../../core/identity/tls/transport.ts';
+import type { KeptConnections } from '../../core/identity/tls/kept-connections.ts';
 import { setCondition } from '../../core/reconcile/conditions.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
@@ -47,7 +45,7 @@ export interface HeartbeatParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly settings: Pick<PeeringSettings, 'silentAfterMs' | 'callTimeoutMs'>;
-  readonly transport: Transport;
+  readonly connections: Pick<KeptConnections, 'call'>;
   readonly bundles: BundleSource;
   readonly peers: PeerRepository;
   readonly federations: PeerFederations;
@@ -240,42 +238,25 @@ export class HeartbeatExchange {
   ): Promise<Buffer> {
     const { name } = peer.metadata;
     const url = new URL(peer.spec.url);
-    const connection = await this.#parts.transport.connect({
-      url,
-      verify: (chain) => this.#verify(TrustDomain.parse(name), chain),
-      asSite: true,
-      timeoutMs: this.#parts.settings.callTimeoutMs,
-      signal,
-    });
-    try {
-      const response = await connection.request(
-        {
-          method: 'POST',
-          path: pathBelow(url, path),
-          headers: { 'content-type': 'application/json' },
-          body: encodeMessage(message),
-        },
-        maxHeartbeatBytes,
-      );
-      const refusal = refusalOf(name, response);
-      if (refusal !== undefined) throw refusal;
-      return response.body;
-    } finally {
-      connection.close();
-    }
-  }
-
-  #verify(peer: TrustDomain, chain: readonly Certificate[]): void {
-    const { bundles, clock } = this.#parts;
-    const expected = SpiffeId.of(peer, 'hansa', 'site');
-    const uris = chain[0]?.extensions.subjectAlternativeName?.uris ?? [];
-    if (!uris.includes(expected.toString())) {
-      throw new HansaError(
-        'HANSA_PEER_UNTRUSTED',
-        `the TLS certificate is for ${uris[0] ?? 'no SPIFFE ID'}, expected ${expected.toString()}`,
-      );
-    }
-    validateChain(chain, bundles, clock.now());
+    const response = await this.#parts.connections.call(
+      { trustDomain: TrustDomain.parse(name), url },
+      {
+        method: 'POST',
+        path: pathBelow(url, path),
+        headers: { 'content-type': 'application/json' },
+        body: encodeMessage(message),
+      },
+      {
+        maxBytes: maxHeartbeatBytes,
+        timeoutMs: this.#parts.settings.callTimeoutMs,
+        signal,
+        // A repeated heartbeat or announcement changes nothing.
+        idempotent: true,
+      },
+    );
+    const refusal = refusalOf(name, response);
+    if (refusal !== undefined) throw refusal;
+    return response.body;
   }
 }
 

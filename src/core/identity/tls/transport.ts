@@ -42,20 +42,36 @@ export interface ConnectOptions {
   readonly connected?: (address: string) => void;
   /** Present the site's own SVID. Without it no client certificate is sent. */
   readonly asSite: boolean;
-  /** For the connection as a whole, requests included. */
+  /** For the connection as a whole, requests included. For a kept connection: until it is verified. */
   readonly timeoutMs: number;
   /** Idle timeout; the default is `timeoutMs`. */
   readonly quietMs?: number;
   /** The server has no SVID but a certificate for the name in the URL. Rejects with HANSA_CERTIFICATE_INVALID. */
   readonly web?: WebRules;
+  /** For a kept connection: until it is verified. */
   readonly signal?: AbortSignal;
+  /**
+   * The connection stays open between requests, and each request has limits of its own. `closed` is
+   * called once when it ends, whoever closed it. Must not throw.
+   */
+  readonly kept?: { readonly closed: () => void };
+}
+
+/** The limits of one request on a kept connection. A request that exceeds them ends the connection. */
+export interface RequestLimits {
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** One connection to one peer: every request goes to the server that `verify` accepted. */
 export interface Connection {
   readonly peerChain: readonly Certificate[];
   /** Rejects with HANSA_UNREACHABLE where the response is incomplete, and HANSA_TOO_LARGE for a body above `maxBytes`. */
-  request(request: TransportRequest, maxBytes: number): Promise<TransportResponse>;
+  request(
+    request: TransportRequest,
+    maxBytes: number,
+    limits?: RequestLimits,
+  ): Promise<TransportResponse>;
   close(): void;
 }
 
