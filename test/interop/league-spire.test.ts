@@ -85,6 +85,7 @@ suite('a SPIRE server in a member of a cluster set', { skip }, () => {
       secrets: [],
       hasOwnCrd: true,
       hasOwnNamespace: false,
+      hasPolicies: true,
     });
     await cluster.kubectl.ok(['apply', '--server-side', '-f', '-'], {
       input: JSON.stringify({ apiVersion: 'v1', kind: 'List', items: manifests }),

@@ -14,6 +14,7 @@ import { differences } from '../../src/kubernetes/spire/differences.ts';
 import { readSpireServer } from '../../src/kubernetes/spire/read-spire-server.ts';
 import {
   federations,
+  limitedFederation,
   many,
   namespace,
   refusedFederations,
@@ -111,7 +112,10 @@ suite('an API server with the CRD of SpireServer', { skip: withoutKube }, () => 
       input: JSON.stringify(object),
     });
 
-  for (const [name, federation] of Object.entries(federations)) {
+  for (const [name, federation] of Object.entries({
+    ...federations,
+    'limited namespaces': limitedFederation,
+  })) {
     test(`accepts ${name}, with the defaults that the controller reads`, async () => {
       const { code, stdout, stderr } = await dryRun(spireServer(federation));
       assert.equal(code, 0, stderr);

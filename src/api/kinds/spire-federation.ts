@@ -2,6 +2,7 @@
 // that it federates with. The rules hold in the API server (CEL) and in the controller, with the same words.
 
 import { optional, required, s } from '../schema/dsl.ts';
+import { namespaceSelector } from './namespace-selector.ts';
 
 /** The part of the value that rules read. */
 export interface FederationSpec {
@@ -247,6 +248,11 @@ export const federationSchema = (maxFederatedClusters: number) =>
       bundleEndpoint: required(bundleEndpoint),
       exposure: optional(exposure),
       networkPolicy: optional(networkPolicy),
+      namespaceSelector: optional(
+        namespaceSelector(
+          'The namespaces whose workloads may federate. Without it, those of all namespaces may.',
+        ),
+      ),
       withholdStaleBundles: optional(
         s.boolean({
           description:

@@ -133,7 +133,7 @@ async function accountFor({
 }
 
 /** They are general since Kubernetes 1.30. */
-async function servesPolicies(kube: KubeClient): Promise<boolean> {
+export async function servesPolicies(kube: KubeClient): Promise<boolean> {
   const { status, body } = await kube.request({ method: 'GET', path: admission });
   return status === 200 && body.includes('"validatingadmissionpolicies"');
 }

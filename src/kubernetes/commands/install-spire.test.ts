@@ -98,9 +98,18 @@ suite('hansa spire', () => {
       'ClusterRoleBinding',
       'Role',
       'RoleBinding',
+      'ValidatingAdmissionPolicy',
+      'ValidatingAdmissionPolicyBinding',
     ]);
-    const without = await scene.spire(['manifests', '--no-crd', '--user', 'hansa:site']);
+    const without = await scene.spire([
+      'manifests',
+      '--no-crd',
+      '--no-policies',
+      '--user',
+      'hansa:site',
+    ]);
     assert.doesNotMatch(without.printed, /CustomResourceDefinition/);
+    assert.doesNotMatch(without.printed, /AdmissionPolicy/);
     assert.match(without.printed, /hansa:site/);
     const wrong = await scene.spire(['manifests', '--account', 'hansa']);
     assert.equal(wrong.error?.code, 'HANSA_USAGE');

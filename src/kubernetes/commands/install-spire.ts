@@ -18,7 +18,7 @@ import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { findObject, type SiteClient } from '../../core/plane/site-client.ts';
 import { findCondition } from '../../core/reconcile/conditions.ts';
 import { hasOwnLabels, type LabelledObject, orMissing } from '../client/cluster-facts.ts';
-import { siteSubject } from '../client/prepare-installation.ts';
+import { servesPolicies, siteSubject } from '../client/prepare-installation.ts';
 import { trustDomainOf } from '../client/trust-domain.ts';
 import { awaitEstablished } from '../client/wait-for-member.ts';
 import {
@@ -49,6 +49,7 @@ export interface ManifestOptions extends LimitOptions {
   readonly user?: string;
   readonly account: string;
   readonly crd: boolean;
+  readonly policies: boolean;
   readonly output: OutputFormat;
 }
 
@@ -77,6 +78,7 @@ export async function printSpireManifests(request: {
           : { kind: 'User', name: options.user },
       hasOwnCrd: options.crd,
       hasOwnNamespace: true,
+      hasPolicies: options.policies,
     });
     kit.print(kit.renderValue(manifests, options.output) ?? yamlDocuments(kit, manifests));
   });
@@ -121,6 +123,7 @@ export async function installSpire(request: {
           kube,
           kubePath`/api/v1/namespaces/${options.namespace}`,
         ),
+        hasPolicies: await servesPolicies(kube),
       });
       const force = options.forceConflicts === true;
       await tryManifests(kube, manifests, force);

@@ -75,6 +75,7 @@ function manifestsCommand(kit: CommandKit): Command {
     )
     .option('--account <namespace/name>', 'the ServiceAccount of the site', 'kube-fed/hansa')
     .option('--no-crd', 'without the CRD, for a cluster with that of another operator')
+    .option('--no-policies', 'leave out the admission policy, for Kubernetes below 1.30')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
@@ -101,7 +102,7 @@ function uninstallCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-Removes the mark of the cluster and the rights of this site there. The SPIRE server goes on with its last
+Removes the mark of the cluster, and the rights and the admission policy of this site there. The SPIRE server goes on with its last
 configuration. The CRD, the SpireServer and all objects of the server stay. To delete them, delete the
 SpireServer before: kubectl delete spireserver cluster
 

@@ -9,6 +9,7 @@ import type { CommandKit } from '../../core/plane/command-kit.ts';
 import { objectPath } from '../../core/plane/site-client.ts';
 import { trustDomainOf } from '../client/trust-domain.ts';
 import { spireRoleName } from '../manifests/spire-manifests.ts';
+import { spirePolicyName } from '../manifests/spire-namespace-policy.ts';
 import { withConnections } from './connections.ts';
 import { type InstallOptions, registered, spireManager } from './install-spire.ts';
 
@@ -41,6 +42,14 @@ export async function uninstallSpire(request: {
         for (const plural of kinds) {
           await kube.delete(`${rbac}${place}${kubePath`/${plural}/${role}`}`);
         }
+      }
+      // The binding first: a policy without a binding judges nothing.
+      for (const plural of [
+        'validatingadmissionpolicybindings',
+        'validatingadmissionpolicies',
+      ] as const) {
+        const admission = '/apis/admissionregistration.k8s.io/v1';
+        await kube.delete(`${admission}${kubePath`/${plural}/${spirePolicyName}`}`);
       }
       kit.print(
         kit.renderValue({ name }, options.output) ??

@@ -11,6 +11,7 @@ import {
 } from '../../core/kube/manifests/manifest.ts';
 import { accountSubject, userSubject } from '../../core/kube/manifests/rbac.ts';
 import { serverName } from '../spire/spire-names.ts';
+import { spireNamespacePolicy } from './spire-namespace-policy.ts';
 
 export interface SpireManifestsOptions {
   /** Of the site. */
@@ -28,6 +29,8 @@ export interface SpireManifestsOptions {
   readonly hasOwnCrd: boolean;
   /** False: the namespace exists, and is not ours. */
   readonly hasOwnNamespace: boolean;
+  /** False: the cluster has no ValidatingAdmissionPolicy, as Kubernetes below 1.30. */
+  readonly hasPolicies: boolean;
 }
 
 export const spireCrdName = `spireservers.${spireGroup}`;
@@ -41,12 +44,13 @@ export function spireRoleName(trustDomain: string): string {
 }
 
 export function spireManifests(options: SpireManifestsOptions): readonly Manifest[] {
-  const { namespace, maxFederatedClusters, hasOwnCrd, hasOwnNamespace } = options;
+  const { namespace, maxFederatedClusters, hasOwnCrd, hasOwnNamespace, hasPolicies } = options;
   return [
     ...(hasOwnCrd ? [spireCrd(maxFederatedClusters)] : []),
     ...(hasOwnNamespace ? [namespaceManifest(namespace)] : []),
     ...grant(options, undefined, clusterRules(options)),
     ...grant(options, namespace, namespaceRules(options)),
+    ...(hasPolicies ? spireNamespacePolicy() : []),
   ];
 }
 
@@ -69,6 +73,13 @@ function clusterRules({ namespace }: SpireManifestsOptions): readonly object[] {
       apiGroups: ['spire.spiffe.io'],
       resources: ['clusterfederatedtrustdomains'],
       verbs: changing,
+    },
+    // For federation.namespaceSelector.
+    { apiGroups: [''], resources: ['namespaces'], verbs: ['get', 'list', 'watch'] },
+    {
+      apiGroups: ['spire.spiffe.io'],
+      resources: ['clusterspiffeids', 'clusterstaticentries'],
+      verbs: ['get', 'list', 'watch'],
     },
     // A name cannot limit `create`. The API server refuses roles with rights that the site does not have.
     { apiGroups: [rbac], resources: ['clusterroles', 'clusterrolebindings'], verbs: ['create'] },

@@ -6,6 +6,7 @@ import { type Bundle, BundleSchema } from '../../../proto/gen/spire_server_pb.ts
 import { rpcStatus } from '../../core/rpc/status.ts';
 import type { Relationship } from '../spire/relationships.ts';
 import { bundleMessage } from './bundle-message.ts';
+import { type Exclusions, mayFederate, type Namespaces, withExcluded } from './excluded-entries.ts';
 import type { PlannedRelationship, RelationshipPlan, Staleness } from './plan-relationships.ts';
 import { bundleDigest, type SidecarRecord, type SidecarRecords } from './sidecar-record.ts';
 import { isNotFound, type Result, type SpireApi } from './spire-api.ts';
@@ -14,11 +15,17 @@ export interface RecordStore {
   records(): SidecarRecords;
   /** Resolves when it is stored. */
   save(record: SidecarRecord): Promise<void>;
+  /** Entries that lost trust domains, because their namespace may not federate. */
+  exclusions(): Exclusions;
+  /** Resolves when they are stored, or cannot be: that trust ends is more important than that it comes back. */
+  saveExclusions(exclusions: Exclusions): Promise<void>;
 }
 
 export interface ApplyContext {
   readonly spire: SpireApi;
   readonly store: RecordStore;
+  /** The namespaces whose entries may federate. */
+  readonly namespaces: Namespaces;
   readonly now: () => number;
   /** Why something of this trust domain failed. */
   readonly failed: (trustDomain: string, why: string) => void;
@@ -103,7 +110,7 @@ async function removeOne(context: ApplyContext, record: SidecarRecord): Promise<
   const { trustDomain } = record;
   try {
     const bundle = await spire.bundle(trustDomain);
-    const entries = await spire.entries(trustDomain);
+    const entries = await spire.entries([trustDomain]);
     const ids = new Set([...(record.entries ?? []), ...entries.map(({ id }) => id)]);
     const { withheld: _, ...rest } = record;
     const kept: SidecarRecord = {
@@ -140,12 +147,12 @@ export async function applyWithholding(
   for (const record of withhold) {
     const { trustDomain } = record;
     try {
-      const entries = await spire.entries(trustDomain);
+      const entries = await spire.entries([trustDomain]);
       if (entries.length === 0 && record.withheld === true) continue;
       const ids = new Set([...(record.entries ?? []), ...entries.map(({ id }) => id)]);
       await store.save({ ...record, withheld: true, entries: [...ids] });
-      const without = entries.map(({ id, federatesWith }) => ({
-        id,
+      const without = entries.map(({ federatesWith, ...entry }) => ({
+        ...entry,
         federatesWith: federatesWith.filter((name) => name !== trustDomain),
       }));
       throwFirst(await spire.setFederatesWith(without));
@@ -164,7 +171,10 @@ export async function applyWithholding(
   }
 }
 
-async function restoreEntries({ spire, store }: ApplyContext, record: SidecarRecord) {
+async function restoreEntries(
+  { spire, store, namespaces }: ApplyContext,
+  record: SidecarRecord,
+): Promise<void> {
   const { trustDomain, entries = [] } = record;
   const ids = new Set(entries);
   if (ids.size > 0) {
@@ -172,10 +182,14 @@ async function restoreEntries({ spire, store }: ApplyContext, record: SidecarRec
     const found = (await spire.entries()).filter(
       ({ id, federatesWith }) => ids.has(id) && !federatesWith.includes(trustDomain),
     );
-    const changed = found.map(({ id, federatesWith }) => ({
-      id,
-      federatesWith: [...federatesWith, trustDomain],
-    }));
+    const outside = found.filter((entry) => !mayFederate(namespaces, entry));
+    if (outside.length > 0) {
+      const lost = outside.map((entry) => ({ ...entry, federatesWith: [trustDomain] }));
+      await store.saveExclusions(withExcluded(store.exclusions(), lost));
+    }
+    const changed = found
+      .filter((entry) => mayFederate(namespaces, entry))
+      .map((entry) => ({ ...entry, federatesWith: [...entry.federatesWith, trustDomain] }));
     throwFirst((await spire.setFederatesWith(changed)).filter((result) => !isNotFound(result)));
   }
   const { entries: _entries, withheld: _withheld, bundle: _bundle, ...rest } = record;
@@ -240,7 +254,7 @@ async function report(
   }
 }
 
-function throwFirst(results: readonly Result[]): void {
+export function throwFirst(results: readonly Result[]): void {
   for (const result of results) if (result !== undefined) throw result;
 }
 

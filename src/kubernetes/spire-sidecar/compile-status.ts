@@ -6,6 +6,7 @@ import type {
   RelationshipStatus,
   StatusDocument,
 } from '../spire/sidecar-contract.ts';
+import type { Exclusions } from './excluded-entries.ts';
 import type { Observed } from './plan-relationships.ts';
 import type { SidecarRecord, SidecarRecords } from './sidecar-record.ts';
 
@@ -18,6 +19,7 @@ export interface StatusFacts {
   readonly observed: Observed;
   readonly foreign: ReadonlySet<string>;
   readonly records: SidecarRecords;
+  readonly exclusions: Exclusions;
   readonly lastRefreshMs: (trustDomain: string) => number | undefined;
   readonly lastError: (trustDomain: string) => string | undefined;
   readonly refreshes: (trustDomain: string) => RefreshCounts | undefined;
@@ -40,6 +42,7 @@ export function compileStatus(facts: StatusFacts): StatusDocument {
   return {
     observedAt,
     ...cannot,
+    ...(document.namespaces !== undefined && { excludedEntries: facts.exclusions.size }),
     relationships: [
       ...document.relationships.map((each) => wantedStatus(facts, each)),
       ...removed.map((record) => removedStatus(facts, record)),

@@ -16,6 +16,7 @@ import {
   statusMapName,
 } from '../spire/sidecar-contract.ts';
 import { type ReadRelationships, readRelationships } from './read-relationships.ts';
+import { type Exclusions, exclusionsText, readExclusions } from './excluded-entries.ts';
 import type { SidecarMaps } from './sidecar.ts';
 import {
   readRecords,
@@ -38,12 +39,16 @@ export interface KubeMapsOptions {
   readonly changed: () => void;
 }
 
+/** Beside the records, whose keys are hashes. */
+const exclusionsKey = 'excluded-entries.json';
+
 export class KubeMaps implements SidecarMaps {
   readonly #options: KubeMapsOptions;
   readonly #reflector: Reflector<ConfigMap>;
   readonly #release: () => void;
   readonly #silence: () => void;
   #records: Map<string, SidecarRecord>;
+  #exclusions: Exclusions;
   #report: StatusDocument | undefined;
   #read: { readonly text: unknown; readonly result: ReadRelationships } | undefined;
 
@@ -57,6 +62,7 @@ export class KubeMaps implements SidecarMaps {
     return new KubeMaps(
       options,
       readRecords(kept.data),
+      readExclusions(kept.data?.[exclusionsKey]),
       parseStatusDocument(status.data?.[statusKey]),
     );
   }
@@ -64,10 +70,12 @@ export class KubeMaps implements SidecarMaps {
   private constructor(
     options: KubeMapsOptions,
     records: SidecarRecords,
+    exclusions: Exclusions,
     report: StatusDocument | undefined,
   ) {
     this.#options = options;
     this.#records = new Map(records);
+    this.#exclusions = exclusions;
     this.#report = report;
     const { kube, namespace, clock, random, log } = options;
     this.#reflector = new Reflector<ConfigMap>({
@@ -108,8 +116,7 @@ export class KubeMaps implements SidecarMaps {
       await this.#patch(keptMapName, recordKey(record.trustDomain), record);
     } catch (error) {
       // The ConfigMap is full. To remove trust is more important than to restore it without a new bootstrap.
-      const isFull = error instanceof KubeStatusError && [413, 422].includes(error.status);
-      if (!isFull || record.bundle === undefined) throw error;
+      if (!isFull(error) || record.bundle === undefined) throw error;
       const { bundle: _bundle, entries: _entries, ...rest } = record;
       this.#options.log.warn('cannot keep the bundle of a removed relationship', {
         trustDomain: record.trustDomain,
@@ -118,6 +125,22 @@ export class KubeMaps implements SidecarMaps {
       await this.#patch(keptMapName, recordKey(record.trustDomain), rest);
     }
     this.#records.set(record.trustDomain, record);
+  }
+
+  exclusions(): Exclusions {
+    return this.#exclusions;
+  }
+
+  async saveExclusions(exclusions: Exclusions): Promise<void> {
+    const text = exclusionsText(exclusions);
+    if (text === exclusionsText(this.#exclusions)) return;
+    try {
+      await this.#patchText(keptMapName, exclusionsKey, text);
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      this.#options.log.warn('cannot record entries that may not federate', { error });
+    }
+    this.#exclusions = exclusions;
   }
 
   report(): StatusDocument | undefined {
@@ -134,9 +157,16 @@ export class KubeMaps implements SidecarMaps {
     this.#release();
   }
 
-  async #patch(name: string, key: string, value: unknown): Promise<void> {
+  #patch(name: string, key: string, value: unknown): Promise<void> {
+    return this.#patchText(name, key, JSON.stringify(value));
+  }
+
+  async #patchText(name: string, key: string, text: string): Promise<void> {
     const { kube, namespace } = this.#options;
     const path = kubePath`/api/v1/namespaces/${namespace}/configmaps/${name}`;
-    await kube.patch(path, { data: { [key]: JSON.stringify(value) } });
+    await kube.patch(path, { data: { [key]: text } });
   }
 }
+
+const isFull = (error: unknown): boolean =>
+  error instanceof KubeStatusError && [413, 422].includes(error.status);

@@ -29,6 +29,9 @@ const first = (fields: object) => ({
 suite('the request to a sidecar', () => {
   test('is read as the controller wrote it', () => {
     assert.deepEqual(read(whole).document, whole);
+    const limited = { ...whole, namespaces: ['web'] };
+    assert.deepEqual(read(limited).document, limited);
+    assert.deepEqual(read({ ...whole, namespaces: [] }).document?.namespaces, []);
   });
 
   for (const [what, value, problem] of [
@@ -37,6 +40,14 @@ suite('the request to a sidecar', () => {
     ['no time', { ...whole, staleAfterSeconds: '1h' }, /staleAfterSeconds/],
     ['a time of zero', { ...whole, staleAfterSeconds: 0 }, /staleAfterSeconds/],
     ['no list', { ...whole, relationships: {} }, /not a list/],
+    ['namespaces that are no list', { ...whole, namespaces: 'web' }, /namespaces/],
+    ['a namespace that is no name', { ...whole, namespaces: ['a b'] }, /namespaces/],
+    ['a namespace of another type', { ...whole, namespaces: [1] }, /namespaces/],
+    [
+      'too many namespaces',
+      { ...whole, namespaces: Array.from({ length: 10_001 }, () => 'a') },
+      /namespaces/,
+    ],
     ['too many', { ...whole, relationships: Array.from({ length: 1001 }, () => ({})) }, /too long/],
     ['the own trust domain', first({ trustDomain: 'a.example' }), /trust domain of this server/],
     ['one twice', { ...whole, relationships: [first({}), first({})] }, /relationships\[0\]/],

@@ -1,6 +1,7 @@
 // Reads what the controller asks of the sidecar. Users of the namespace may write the ConfigMap too, so every value
 // is checked. Never throws. Pure.
 
+import { isLabel } from '../../api/metadata/names.ts';
 import { isObject } from '../../api/schema/json.ts';
 import {
   isEndpointURL,
@@ -17,6 +18,8 @@ export type ReadRelationships =
 
 /** More than MAX_FEDERATED_CLUSTERS allows by default. */
 const mostRelationships = 1000;
+/** As many as the site watches. */
+const mostNamespaces = 10_000;
 const mostBundleLength = 256 * 1024;
 /** Bounds of the time after which a bundle counts as stale. A minute is the shortest refresh of SPIRE. */
 const staleBounds = { least: 60, most: 30 * 24 * 3600 } as const;
@@ -30,7 +33,7 @@ export function readRelationships(text: unknown): ReadRelationships {
     return { problem: 'relationships.json is not JSON' };
   }
   if (!isObject(value)) return { problem: 'relationships.json is not an object' };
-  const { trustDomain, staleAfterSeconds, relationships } = value;
+  const { trustDomain, staleAfterSeconds, relationships, namespaces } = value;
   if (typeof trustDomain !== 'string' || !isTrustDomain(trustDomain)) {
     return { problem: 'trustDomain is not a trust domain' };
   }
@@ -42,6 +45,9 @@ export function readRelationships(text: unknown): ReadRelationships {
   }
   if (!Array.isArray(relationships) || relationships.length > mostRelationships) {
     return { problem: 'relationships is not a list, or too long' };
+  }
+  if (namespaces !== undefined && !isNamespaces(namespaces)) {
+    return { problem: 'namespaces is not a list of names of namespaces, or too long' };
   }
   const found = new Map<string, Relationship>();
   for (const [index, item] of relationships.entries()) {
@@ -61,10 +67,16 @@ export function readRelationships(text: unknown): ReadRelationships {
       staleAfterSeconds,
       withholdStaleBundles: value['withholdStaleBundles'] === true,
       adoptExisting: value['adoptExisting'] === true,
+      ...(namespaces !== undefined && { namespaces }),
       relationships: [...found.values()],
     },
   };
 }
+
+const isNamespaces = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) &&
+  value.length <= mostNamespaces &&
+  value.every((name) => typeof name === 'string' && isLabel(name));
 
 function relationshipOf(value: unknown): Relationship | string {
   if (!isObject(value)) return 'it is not an object';

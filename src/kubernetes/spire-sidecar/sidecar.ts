@@ -14,6 +14,7 @@ import {
 } from './apply-relationships.ts';
 import { compileStatus } from './compile-status.ts';
 import { type Observed, planRelationships, planWithholding } from './plan-relationships.ts';
+import { excludeEntries, readmitEntries } from './limit-namespaces.ts';
 import type { ReadRelationships } from './read-relationships.ts';
 import { RefreshTimes } from './refresh-times.ts';
 import type { SpireApi } from './spire-api.ts';
@@ -35,6 +36,8 @@ export interface SidecarOptions {
 }
 
 const resyncMs = 60_000;
+/** With limited namespaces: SPIRE does not say when there is a new entry. */
+const limitedResyncMs = 10_000;
 /** While the server does not answer, for example because it starts. */
 const retryMs = { first: 500, most: 30_000 } as const;
 /** Times of refreshes alone are reported this often: in steady state, the sidecar writes next to nothing. */
@@ -100,9 +103,12 @@ export class Sidecar {
         this.#failures++;
         log.warn('cannot report the state of relationships', { error });
       }
+      const isLimited = request.document?.namespaces !== undefined;
       const waitMs =
         this.#failures === 0
-          ? resyncMs
+          ? isLimited
+            ? limitedResyncMs
+            : resyncMs
           : Math.min(retryMs.first * 2 ** (this.#failures - 1), retryMs.most);
       if (!this.#isStopped) this.#timer = clock.timer(waitMs, () => this.wake());
     }
@@ -115,6 +121,7 @@ export class Sidecar {
     const context: ApplyContext = {
       spire,
       store: maps,
+      namespaces: document.namespaces && new Set(document.namespaces),
       now: () => clock.now(),
       failed: (trustDomain, why) => {
         this.#errors.set(trustDomain, why);
@@ -122,6 +129,7 @@ export class Sidecar {
       },
     };
     const observed = await observe(spire);
+    await excludeEntries(context, [...observed.bundles.keys()]);
     const plan = planRelationships(document, observed, maps.records(), this.#distrusted());
     this.#foreign = plan.foreign;
     await applyRelationships(context, plan);
@@ -137,6 +145,7 @@ export class Sidecar {
     for (const { relationship } of plan.setBundle) this.#times.hurry(relationship.trustDomain);
     const staleness = planWithholding(document, maps.records(), this.#times.all(), clock.now());
     await applyWithholding(context, staleness);
+    await readmitEntries(context, (name) => this.#observed.bundles.has(name));
   }
 
   /** A sidecar that starts knows the refreshes of the one before. */
@@ -174,6 +183,7 @@ export class Sidecar {
       observed: this.#observed,
       foreign: new Set(this.#foreign),
       records: maps.records(),
+      exclusions: maps.exclusions(),
       lastRefreshMs: (name) => this.#times.lastRefreshMs(name),
       lastError: (name) => this.#errors.get(name) ?? this.#times.lastError(name),
       refreshes: (name) => this.#times.counts(name),
@@ -197,9 +207,10 @@ async function observe(spire: SpireApi): Promise<Observed> {
 
 /** The first refresh of a relationship counts as a change. */
 function isSameButTimes(a: StatusDocument, b: StatusDocument): boolean {
-  const timeless = ({ problem, relationships }: StatusDocument): string =>
+  const timeless = ({ problem, excludedEntries, relationships }: StatusDocument): string =>
     JSON.stringify({
       problem,
+      excludedEntries,
       relationships: relationships.map((each) => ({
         ...each,
         refreshes: undefined,

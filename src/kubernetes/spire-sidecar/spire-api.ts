@@ -26,6 +26,7 @@ import {
   ListFederationRelationshipsRequestSchema,
   ListFederationRelationshipsResponseSchema,
   RefreshBundleRequestSchema,
+  type Selector,
 } from '../../../proto/gen/spire_server_pb.ts';
 import { rpcStatus } from '../../core/rpc/status.ts';
 import type { Relationship } from '../spire/relationships.ts';
@@ -46,7 +47,10 @@ export interface BundleFacts {
 /** What became of one item of a batch: undefined, or why it failed. */
 export type Result = GrpcError | undefined;
 
-export type FederatedEntry = Pick<Entry, 'id'> & { readonly federatesWith: readonly string[] };
+export type FederatedEntry = Pick<Entry, 'id'> & {
+  readonly selectors: readonly Pick<Selector, 'type' | 'value'>[];
+  readonly federatesWith: readonly string[];
+};
 
 /** Every call rejects as GrpcSocket.call does. Results of batches are in the order of the request. */
 export interface SpireApi {
@@ -64,8 +68,8 @@ export interface SpireApi {
   deleteBundle(trustDomain: string): Promise<Result>;
   /** Resolves when SPIRE has fetched the bundle. */
   refresh(trustDomain: string, timeoutMs: number): Promise<void>;
-  /** With one of these trust domains; without any: all. */
-  entries(federatesWith?: string): Promise<readonly FederatedEntry[]>;
+  /** Those that federate with any of these trust domains; without the argument: all. */
+  entries(federatesWith?: readonly string[]): Promise<readonly FederatedEntry[]>;
   setFederatesWith(entries: readonly FederatedEntry[]): Promise<readonly Result[]>;
 }
 
@@ -76,7 +80,7 @@ const batchSize = 50;
 
 /** Values of SPIRE's enums: BatchDeleteFederatedBundleRequest.Mode, FederatesWithMatch.MatchBehavior. */
 const dissociate = 2;
-const matchSuperset = 2;
+const matchAny = 3;
 
 const service = {
   trustDomain: '/spire.api.server.trustdomain.v1.TrustDomain/',
@@ -209,7 +213,7 @@ export class GrpcSpireApi implements SpireApi {
     );
   }
 
-  async entries(federatesWith?: string): Promise<readonly FederatedEntry[]> {
+  async entries(federatesWith?: readonly string[]): Promise<readonly FederatedEntry[]> {
     const found: FederatedEntry[] = [];
     for (let pageToken = ''; ; ) {
       const page = await this.#call(
@@ -219,12 +223,12 @@ export class GrpcSpireApi implements SpireApi {
           ...(federatesWith !== undefined && {
             filter: {
               byFederatesWith: {
-                trustDomains: [federatesWith],
-                match: matchSuperset,
+                trustDomains: [...federatesWith],
+                match: matchAny,
               },
             },
           }),
-          outputMask: { federatesWith: true },
+          outputMask: { selectors: true, federatesWith: true },
           pageSize,
           pageToken,
         },

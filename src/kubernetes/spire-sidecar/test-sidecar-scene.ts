@@ -10,6 +10,7 @@ import { silentLog } from '../../core/log/test-log.ts';
 import { rpcStatus } from '../../core/rpc/status.ts';
 import type { Relationship } from '../spire/relationships.ts';
 import type { RelationshipsDocument, StatusDocument } from '../spire/sidecar-contract.ts';
+import { type Exclusions, exclusionsText, readExclusions } from './excluded-entries.ts';
 import { GrpcError } from './grpc-socket.ts';
 import type { ReadRelationships } from './read-relationships.ts';
 import { Sidecar, type SidecarMaps } from './sidecar.ts';
@@ -42,6 +43,8 @@ export class MemorySpire implements SpireApi {
   readonly held = new Map<string, Endpoint>();
   readonly bundlesHeld = new Map<string, Bundle>();
   readonly entriesHeld = new Map<string, readonly string[]>();
+  /** Selectors of entries that have some, as k8s:ns:web. */
+  readonly selectorsHeld = new Map<string, readonly string[]>();
   readonly refreshed: string[] = [];
   /** Trust domains whose endpoint does not answer, and SPIRE's words about it. */
   readonly dead = new Map<string, string>();
@@ -130,12 +133,21 @@ export class MemorySpire implements SpireApi {
     this.bundlesHeld.set(trustDomain, create(BundleSchema, { ...before, sequenceNumber }));
   }
 
-  async entries(federatesWith?: string): Promise<readonly FederatedEntry[]> {
+  async entries(federatesWith?: readonly string[]): Promise<readonly FederatedEntry[]> {
     this.#check();
     return [...this.entriesHeld]
-      .map(([id, names]) => ({ id, federatesWith: names }))
+      .map(([id, names]) => ({
+        id,
+        federatesWith: names,
+        selectors: (this.selectorsHeld.get(id) ?? []).map((text) => ({
+          type: text.slice(0, text.indexOf(':')),
+          value: text.slice(text.indexOf(':') + 1),
+        })),
+      }))
       .filter(
-        (entry) => federatesWith === undefined || entry.federatesWith.includes(federatesWith),
+        (entry) =>
+          federatesWith === undefined ||
+          entry.federatesWith.some((name) => federatesWith.includes(name)),
       );
   }
 
@@ -176,6 +188,8 @@ const endpointOnly = ({
 
 export class MemoryMaps implements SidecarMaps {
   readonly saved = new Map<string, SidecarRecord>();
+  /** As the ConfigMap has it. */
+  excluded = '[]';
   wanted: ReadRelationships | undefined;
   last: StatusDocument | undefined;
   writes = 0;
@@ -192,6 +206,13 @@ export class MemoryMaps implements SidecarMaps {
   async save(record: SidecarRecord): Promise<void> {
     this.writes++;
     this.saved.set(record.trustDomain, record);
+  }
+  exclusions(): Exclusions {
+    return readExclusions(this.excluded);
+  }
+  async saveExclusions(exclusions: Exclusions): Promise<void> {
+    this.writes++;
+    this.excluded = exclusionsText(exclusions);
   }
   async saveReport(report: StatusDocument): Promise<void> {
     this.writes++;

@@ -29,6 +29,7 @@ export interface Warning {
     | 'NoSidecar'
     | 'SidecarSilent'
     | 'Relationship'
+    | 'OutsideNamespaces'
     | 'SecretUnreadable';
   readonly message: string;
 }
@@ -61,6 +62,8 @@ export interface RelationshipCounts {
   readonly fresh: number;
   /** The first whose bundle is fresh, although its last fetch failed. */
   readonly failing: { readonly trustDomain: string; readonly message: string } | undefined;
+  /** Entries that do not federate, because of their namespace. */
+  readonly excluded?: number;
   /** The first relationship that is not fresh, and why. */
   readonly first:
     | { readonly trustDomain: string; readonly state: string; readonly message: string }
@@ -285,7 +288,7 @@ function routeOf(view: ServerView): Finding {
 }
 
 function relationshipsFinding({ refusal, isFederated, relationships }: ServerView): Finding {
-  const { all, fresh, failing, first } = relationships;
+  const { all, fresh, failing, first, excluded = 0 } = relationships;
   if (refusal !== undefined)
     return finding(
       'Unknown',
@@ -296,7 +299,12 @@ function relationshipsFinding({ refusal, isFederated, relationships }: ServerVie
   if (all === 0) return finding('True', 'None', 'The server federates with no trust domain.');
   if (first === undefined) {
     const but = failing === undefined ? '' : ` ${failing.trustDomain}: ${failing.message}`;
-    return finding('True', 'Fresh', `The bundles of all ${all} trust domains are fresh.${but}`);
+    const outside =
+      excluded === 0
+        ? ''
+        : ` ${excluded} ${excluded === 1 ? 'entry does' : 'entries do'} not federate, because federation.namespaceSelector does not select the namespace.`;
+    const message = `The bundles of all ${all} trust domains are fresh.${but}${outside}`;
+    return finding('True', 'Fresh', message);
   }
   const status = first.state === 'Pending' || first.state === 'Bootstrapping' ? 'Unknown' : 'False';
   return finding(

@@ -15,7 +15,7 @@ const document = { observedAt: '2026-01-01T00:00:01.5Z', relationships: [one] };
 const parse = (value: unknown) => parseStatusDocument(JSON.stringify(value));
 
 test('the status of a sidecar is read as it was written', () => {
-  const whole = { ...document, spireVersion: '1.12.4', problem: 'no socket' };
+  const whole = { ...document, spireVersion: '1.12.4', problem: 'no socket', excludedEntries: 3 };
   assert.deepEqual(parse(whole), whole);
   const held = { ...document, relationships: [{ ...one, withheld: true, foreign: true }] };
   assert.deepEqual(parse(held), held);

@@ -29,6 +29,8 @@ export interface RelationshipsDocument {
    * example by hand. Otherwise it leaves them alone and reports them as `foreign`.
    */
   readonly adoptExisting?: boolean;
+  /** The only namespaces whose entries may federate. Undefined: all entries may. */
+  readonly namespaces?: readonly string[];
   /** All that the server should have. Without federation: none. */
   readonly relationships: readonly Relationship[];
 }
@@ -70,6 +72,8 @@ export interface StatusDocument {
   readonly spireVersion?: string;
   /** Why the sidecar cannot do its work, for example because the socket is missing. */
   readonly problem?: string;
+  /** How many entries may not federate because of their namespace, and would otherwise. */
+  readonly excludedEntries?: number;
   readonly relationships: readonly RelationshipStatus[];
 }
 
@@ -94,10 +98,12 @@ export function parseStatusDocument(text: unknown): StatusDocument | undefined {
   if (!isTime(observedAt) || !Array.isArray(relationships)) return undefined;
   const spireVersion = textOf(value['spireVersion']);
   const problem = textOf(value['problem']);
+  const { excludedEntries } = value;
   return {
     observedAt,
     ...(spireVersion !== undefined && { spireVersion }),
     ...(problem !== undefined && { problem }),
+    ...(isCount(excludedEntries) && { excludedEntries }),
     relationships: relationships.slice(0, mostRelationships).flatMap((each) => statusOf(each)),
   };
 }

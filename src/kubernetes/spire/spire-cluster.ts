@@ -4,6 +4,7 @@
 import type { Cluster } from '../../api/kinds/cluster.ts';
 import { spireServerName } from '../../api/kinds/spire-server.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
@@ -21,6 +22,7 @@ import {
 } from './compile-conditions.ts';
 import { compileObjects, ownedBy, type ServerObjects } from './compile-objects.ts';
 import { trustDomainIn } from './compile-server-conf.ts';
+import { namespaceSelectorOf, objectsOutside, selectorText } from './federation-namespaces.ts';
 import { EndpointFacts, probeMs } from '../spire-endpoint/endpoint-facts.ts';
 import { readExposure } from '../spire-endpoint/exposure-state.ts';
 import { ObjectApplier, type ObjectOutcome } from './object-applier.ts';
@@ -95,6 +97,8 @@ interface Work {
   readonly apis: ServedApis;
   readonly by: HandsOver;
   readonly relationships: Relationships;
+  /** Those whose workloads may federate. Undefined: all. */
+  readonly namespaces: readonly string[] | undefined;
 }
 
 /** For one version of a marked Cluster. */
@@ -185,7 +189,12 @@ export class SpireCluster {
     if (apis.hasFederatedTrustDomains && domains === undefined) return undefined;
     const { spec } = read;
     const relationships = relationshipsOf(spec, domains ?? [], this.mark.className);
-    return this.#operate({ object, spec, run, apis, by: this.#handsOver(apis), relationships });
+    const by = this.#handsOver(apis);
+    const selected = this.#selectedNamespaces(spec, by);
+    // The first list wakes the controller.
+    if (selected === undefined) return undefined;
+    if ('reason' in selected) return this.#refuse(object, run, selected);
+    return this.#operate({ object, spec, run, apis, by, relationships, ...selected });
   }
 
   close(): void {
@@ -219,7 +228,9 @@ export class SpireCluster {
       entries,
       nowMs,
     };
+    const outside = this.#outside(spec, by);
     const warnings: readonly Warning[] = [
+      ...(outside === undefined ? [] : [outside]),
       ...(secret.warning === undefined ? [] : [secret.warning]),
       ...relationships.problems.map(
         ({ message }): Warning => ({ reason: 'Relationship', message }),
@@ -237,7 +248,7 @@ export class SpireCluster {
       rejection: exposed?.rejection,
       probe,
       isCreateOnly: spec.createOnly,
-      relationships: countRelationships(entries),
+      relationships: { ...countRelationships(entries), excluded: reported?.excludedEntries ?? 0 },
       warnings,
     };
     await this.#report(object, run, view, entries);
@@ -248,7 +259,7 @@ export class SpireCluster {
     return { requeueAfterMs: isLeaving ? leavingMs : probeMs };
   }
 
-  #compile({ object, spec, apis, by, relationships }: Work): ServerObjects {
+  #compile({ object, spec, apis, by, relationships, namespaces }: Work): ServerObjects {
     const { settings } = this.#options;
     const sidecarImage = by === 'Sidecar' ? settings.sidecarImage : undefined;
     return compileObjects(spec, {
@@ -267,9 +278,46 @@ export class SpireCluster {
               withholdStaleBundles: spec.federation?.withholdStaleBundles ?? false,
               // The SpireServer names these trust domains, so relationships that were made by hand become its own.
               adoptExisting: true,
+              ...(namespaces !== undefined && { namespaces }),
               relationships: relationships.list,
             },
     });
+  }
+
+  /** Undefined until they are read. */
+  #selectedNamespaces(
+    spec: SpireServerSpec,
+    by: HandsOver,
+  ): Pick<Work, 'namespaces'> | Refusal | undefined {
+    const selector = namespaceSelectorOf(spec);
+    // spire-controller-manager writes the entries, so an admission policy limits them.
+    const isWatched = selector !== undefined && by === 'Sidecar';
+    try {
+      const view = this.#watches.namespaces(isWatched ? selectorText(selector) : undefined);
+      if (!isWatched) return { namespaces: undefined };
+      if (view?.failure === undefined) return view && { namespaces: view.names };
+      const message = `The site cannot list the namespaces that federation.namespaceSelector selects: ${view.failure} Give the site its rights: hansa spire install CLUSTER --kubeconfig FILE. Nothing was changed.`;
+      return { reason: 'NamespacesUnknown', message };
+    } catch (error) {
+      if (!(error instanceof HansaError)) throw error;
+      const message = `spec.federation.namespaceSelector: ${error.message}. Nothing was changed.`;
+      return { reason: 'Invalid', message };
+    }
+  }
+
+  /** Where an object was written before the admission policy, or the cluster has none. */
+  #outside(spec: SpireServerSpec, by: HandsOver): Warning | undefined {
+    const selector = namespaceSelectorOf(spec);
+    if (selector === undefined || by !== 'ControllerManager') return undefined;
+    const { objects, failure } = this.#watches.workloadIdentities();
+    if (failure !== undefined) {
+      const message = `The site cannot see which objects federation.namespaceSelector does not limit: ${failure} Give the site its rights: hansa spire install CLUSTER --kubeconfig FILE.`;
+      return { reason: 'OutsideNamespaces', message };
+    }
+    const names = objectsOutside(objects, selector, this.mark.className);
+    if (names.length === 0) return undefined;
+    const message = `These objects federate, and federation.namespaceSelector does not limit them: ${names.join(', ')}. Give each ClusterSPIFFEID the same namespaceSelector, or remove its federatesWith.`;
+    return { reason: 'OutsideNamespaces', message };
   }
 
   async #apply(work: Work, objects: ServerObjects): Promise<readonly ObjectOutcome[]> {

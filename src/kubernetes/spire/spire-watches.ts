@@ -8,10 +8,12 @@ import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { type Manifest, ownLabels } from '../../core/kube/manifests/manifest.ts';
 import { collectionPath } from '../../core/kube/manifests/manifest-path.ts';
 import { Reflector } from '../../core/kube/reflector/reflector.ts';
+import type { FailureReason } from '../../core/kube/reflector/reflector-failure.ts';
 import type { Log } from '../../core/log/log.ts';
 import { changeSource, type Source } from '../../core/reconcile/source.ts';
 import { type ClusterObject, readClusterObject } from '../sync/read-cluster-object.ts';
 import { tlsRouteVersionOf } from './compile-exposure.ts';
+import { workloadIdentityKinds, workloadIdentityVersion } from './federation-namespaces.ts';
 import type { LiveObject } from './object-applier.ts';
 import { federatedTrustDomainKind, federatedTrustDomainVersion } from './relationships.ts';
 import type { ServedApis } from './served-apis.ts';
@@ -32,6 +34,9 @@ const mebibyte = 1024 * 1024;
 /** A hostile cluster must not fill the memory of the site. */
 const limits = { maxObjects: 1000, maxBytes: 16 * mebibyte, maxValues: 500_000 } as const;
 
+/** A cluster may have many namespaces. Of each, only the name is kept. */
+const namespaceLimits = { ...limits, maxObjects: 10_000 } as const;
+
 export const serversPath = `/apis/${spireGroup}/${version}/spireservers`;
 
 const everywhere: readonly (readonly [apiVersion: string, kind: string])[] = [
@@ -47,6 +52,21 @@ const exposureVersions = (apis: ServedApis) => ({
   Ingress: 'networking.k8s.io/v1',
 });
 
+/** The names of selected namespaces, or why the site does not know them. */
+export type NamespaceView =
+  | { readonly names: readonly string[]; readonly failure?: undefined }
+  | { readonly names?: undefined; readonly failure: string };
+
+interface NamespaceWatch {
+  readonly selector: string;
+  readonly reflector: Reflector<LiveObject>;
+  readonly release: () => void;
+}
+
+/** The site has no right, or there are too many. */
+const isLasting = (reason: FailureReason): boolean =>
+  ['unauthorized', 'forbidden', 'too-large', 'over-limit'].includes(reason);
+
 export class SpireWatches {
   readonly servers: Reflector<ClusterObject>;
   readonly #options: WatchesOptions;
@@ -55,6 +75,7 @@ export class SpireWatches {
   readonly #releases: (() => void)[] = [];
   readonly #listeners = new Set<() => void>();
   #isRunning = false;
+  #namespaces: NamespaceWatch | undefined;
 
   constructor(options: WatchesOptions) {
     this.#options = options;
@@ -105,6 +126,72 @@ export class SpireWatches {
     return reflector?.isSynced === true ? [...reflector.objects()] : undefined;
   }
 
+  /**
+   * Follows the namespaces that a selector selects. Undefined until they are read. Without a selector, none is
+   * followed.
+   */
+  namespaces(selector: string | undefined): NamespaceView | undefined {
+    if (this.#namespaces !== undefined && this.#namespaces.selector !== selector) {
+      this.#namespaces.release();
+      this.#namespaces = undefined;
+    }
+    if (selector === undefined || !this.#isRunning) return undefined;
+    this.#namespaces ??= this.#watchNamespaces(selector);
+    const { reflector } = this.#namespaces;
+    const { failure } = reflector.status();
+    // During an outage, the namespaces of before count.
+    if (failure !== undefined && (!reflector.isSynced || isLasting(failure.reason))) {
+      return { failure: failure.message };
+    }
+    if (!reflector.isSynced) return undefined;
+    return { names: [...reflector.objects()].map(({ metadata }) => metadata.name).toSorted() };
+  }
+
+  /** Follows ClusterSPIFFEIDs and ClusterStaticEntries: those that were read, and why others were not. */
+  workloadIdentities(): {
+    readonly objects: readonly LiveObject[];
+    readonly failure: string | undefined;
+  } {
+    for (const kind of workloadIdentityKinds) this.#follow(workloadIdentityVersion, kind);
+    const watched = workloadIdentityKinds.flatMap((kind) => {
+      const reflector = this.#watched.get(`${workloadIdentityVersion}/${kind}`);
+      return reflector === undefined ? [] : [{ kind, reflector }];
+    });
+    return {
+      objects: watched.flatMap(({ kind, reflector }) =>
+        [...reflector.objects()].map((object) => ({ ...object, kind })),
+      ),
+      failure: watched
+        .map(({ reflector }) => reflector.status().failure)
+        .find((failure) => failure !== undefined && isLasting(failure.reason))?.message,
+    };
+  }
+
+  #watchNamespaces(labelSelector: string): NamespaceWatch {
+    const reflector = new Reflector<LiveObject>({
+      ...this.#parts('/api/v1/namespaces'),
+      limits: namespaceLimits,
+      labelSelector,
+      transform: (object) => {
+        const { name, resourceVersion, uid } = object.metadata;
+        return { ...object, metadata: { name, resourceVersion, uid } } as LiveObject;
+      },
+      hooks: { listed: () => this.#tell(), statusChanged: () => this.#tell() },
+    });
+    const releases = [reflector.onChange(() => this.#tell()), reflector.acquire()];
+    return {
+      selector: labelSelector,
+      reflector,
+      release: () => {
+        for (const release of releases) release();
+      },
+    };
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener();
+  }
+
   /** Runs those that are started later, and ends them with the controller. */
   #later(): Source {
     return {
@@ -123,6 +210,8 @@ export class SpireWatches {
             running.stop();
             this.#isRunning = false;
             for (const release of this.#releases.splice(0)) release();
+            this.#namespaces?.release();
+            this.#namespaces = undefined;
           },
         };
       },
@@ -132,9 +221,7 @@ export class SpireWatches {
   #follow(apiVersion: string, kind: string): void {
     const key = `${apiVersion}/${kind}`;
     if (!this.#isRunning || this.#watched.has(key)) return;
-    const tell = (): void => {
-      for (const listener of this.#listeners) listener();
-    };
+    const tell = (): void => this.#tell();
     const reflector = this.#watch(apiVersion, kind, tell);
     this.#releases.push(
       reflector.onChange(tell),
@@ -144,13 +231,13 @@ export class SpireWatches {
   }
 
   #watch(apiVersion: string, kind: string, listed?: () => void): Reflector<LiveObject> {
-    const isDomain = kind === federatedTrustDomainKind;
-    const metadata = isDomain ? {} : { namespace: this.#options.namespace };
+    const isOfUsers = apiVersion === federatedTrustDomainVersion;
+    const metadata = isOfUsers ? {} : { namespace: this.#options.namespace };
     const reflector = new Reflector<LiveObject>({
       ...this.#parts(collectionPath({ apiVersion, kind, metadata })),
       ...(listed && { hooks: { listed } }),
-      // ClusterFederatedTrustDomains of users count too.
-      ...(!isDomain && {
+      // Objects that users write for spire-controller-manager count too.
+      ...(!isOfUsers && {
         labelSelector: Object.entries(ownLabels)
           .map(([label, value]) => `${label}=${value}`)
           .join(','),

@@ -73,6 +73,16 @@ export const extraResources = {
     version: 'v1alpha1',
     isCustom: true,
   },
+  ClusterSPIFFEID: {
+    ...plain('spire.spiffe.io', 'clusterspiffeids', 'ClusterSPIFFEID', false),
+    version: 'v1alpha1',
+    isCustom: true,
+  },
+  ClusterStaticEntry: {
+    ...plain('spire.spiffe.io', 'clusterstaticentries', 'ClusterStaticEntry', false),
+    version: 'v1alpha1',
+    isCustom: true,
+  },
 } as const satisfies Record<string, Resource>;
 
 export type ExtraKind = keyof typeof extraResources;

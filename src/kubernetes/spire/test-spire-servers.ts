@@ -50,6 +50,19 @@ export function specOf(federation?: Fields, spec: Fields = {}): SpireServerSpec 
   return read.spec;
 }
 
+/** All forms of a condition. */
+export const namespaceSelector = {
+  matchLabels: { federate: 'yes', 'example.com/tier': '' },
+  matchExpressions: [
+    { key: 'team', operator: 'In', values: ['shop', 'web'] },
+    { key: 'stage', operator: 'NotIn', values: ['dev'] },
+    { key: 'example.com/owner', operator: 'Exists' },
+    { key: 'locked', operator: 'DoesNotExist' },
+  ],
+} as const;
+
+export const limitedFederation = { bundleEndpoint: {}, namespaceSelector } as const;
+
 /** With every profile, and with nothing but what is required. */
 export const federations: Readonly<Record<string, Fields>> = {
   'https_spiffe by default': { bundleEndpoint: {} },
@@ -165,6 +178,36 @@ export const refusedFederations: readonly (readonly [
       },
     },
     /^spec\.federation\.bundleEndpoint\.httpsWeb\.acme: .*tosAccepted must be true/,
+  ],
+  [
+    'a selector of namespaces that selects by nothing',
+    { bundleEndpoint: {}, namespaceSelector: {} },
+    /^spec\.federation\.namespaceSelector: .*set matchLabels or matchExpressions/,
+  ],
+  [
+    'a selector of namespaces with values for Exists',
+    {
+      bundleEndpoint: {},
+      namespaceSelector: {
+        matchExpressions: [{ key: 'a', operator: 'Exists', values: ['b'] }],
+      },
+    },
+    /^spec\.federation\.namespaceSelector\.matchExpressions\[0\]: .*Exists and DoesNotExist take none/,
+  ],
+  [
+    'a selector of namespaces with In and no values',
+    { bundleEndpoint: {}, namespaceSelector: { matchExpressions: [{ key: 'a', operator: 'In' }] } },
+    /^spec\.federation\.namespaceSelector\.matchExpressions\[0\]: .*In and NotIn need values/,
+  ],
+  [
+    'a selector of namespaces with a value that is no label',
+    { bundleEndpoint: {}, namespaceSelector: { matchLabels: { a: 'b,c=d' } } },
+    /^spec\.federation\.namespaceSelector\.matchLabels/,
+  ],
+  [
+    'a selector of namespaces with a key of 10 kB',
+    { bundleEndpoint: {}, namespaceSelector: { matchLabels: { ['k'.repeat(10_240)]: 'b' } } },
+    /^spec\.federation\.namespaceSelector: .*not a label/,
   ],
   ['a port beyond 65535', { bundleEndpoint: { port: 65_536 } }, /bundleEndpoint\.port: /],
   ['no bundle endpoint', {}, /^spec\.federation\.bundleEndpoint: /],

@@ -17,6 +17,8 @@ const plurals: ReadonlyMap<string, string> = new Map(
     'gateway.networking.k8s.io/v1/TLSRoute': 'tlsroutes',
     'gateway.networking.k8s.io/v1alpha2/TLSRoute': 'tlsroutes',
     'spire.spiffe.io/v1alpha1/ClusterFederatedTrustDomain': 'clusterfederatedtrustdomains',
+    'spire.spiffe.io/v1alpha1/ClusterSPIFFEID': 'clusterspiffeids',
+    'spire.spiffe.io/v1alpha1/ClusterStaticEntry': 'clusterstaticentries',
     'rbac.authorization.k8s.io/v1/ClusterRole': 'clusterroles',
     'rbac.authorization.k8s.io/v1/ClusterRoleBinding': 'clusterrolebindings',
     'rbac.authorization.k8s.io/v1/Role': 'roles',
