@@ -34,9 +34,9 @@ function grant(spec: Partial<Grant['spec']> = {}, name = 'bruges-db'): Grant {
 const question: GrantQuestion = {
   peer: 'bruges.example',
   spiffeID: web,
-  offer: 'db',
+  target: { type: 'offer', name: 'db' },
   sourceAddress: '192.0.2.1',
-  method: 'GET',
+  need: { method: 'GET' },
   nowMs,
 };
 
@@ -58,23 +58,31 @@ suite('a grant', () => {
   test('covers what it names on every axis', () => {
     assert.equal(reasonOf({}, [grant()]), 'covered by bruges-db');
     assert.equal(reasonOf({ sourceAddress: undefined }, [grant()]), 'covered by bruges-db');
-    assert.equal(reasonOf({ method: undefined }, [grant()]), 'covered by bruges-db');
+    assert.equal(reasonOf({ need: 'connect' }, [grant()]), 'covered by bruges-db');
   });
 
   test('says what it does not cover', () => {
     const denied: readonly [Partial<GrantQuestion>, Partial<Grant['spec']>, RegExp][] = [
-      [{ offer: 'metrics' }, {}, /^no grant for spiffe:\/\/bruges.example\/web to use metrics$/],
+      [
+        { target: { type: 'offer', name: 'metrics' } },
+        {},
+        /^no grant for spiffe:\/\/bruges.example\/web to use metrics$/,
+      ],
       [{ spiffeID: 'spiffe://bruges.example/other' }, {}, /does not name this identity/],
       [
         { spiffeID: 'spiffe://evil.example/web' },
         { nodeInstances: { unrestricted: true } },
         /not of the trust domain/,
       ],
-      [{ method: 'POST' }, {}, /POST needs the scope write, and grant bruges-db has read$/],
-      [{ method: 'get' }, {}, /: its method needs the scope write/],
-      [{ method: `X${'x'.repeat(999)}` }, {}, /: its method needs the scope write/],
+      [
+        { need: { method: 'POST' } },
+        {},
+        /POST needs the scope write, and grant bruges-db has read$/,
+      ],
+      [{ need: { method: 'get' } }, {}, /: its method needs the scope write/],
+      [{ need: { method: `X${'x'.repeat(999)}` } }, {}, /: its method needs the scope write/],
       [{}, { scopes: ['write', 'admin'] }, /GET needs the scope read, .* has write and admin$/],
-      [{ method: undefined }, { scopes: odd('nothing-at-all') }, /has none of the scopes read,/],
+      [{ need: 'connect' }, { scopes: odd('nothing-at-all') }, /has none of the scopes read,/],
       [{}, { expiresAt: '2026-01-01T00:00:00Z' }, /expired at 2026-01-01/],
       [{}, { networks: { ids: ['backbone'], unrestricted: false } }, /limited to networks/],
       [
@@ -90,7 +98,7 @@ suite('a grant', () => {
     for (const scopes of [odd('nothing-at-all'), odd('READ'), odd(), odd('read '), odd('*')]) {
       const old = grant({ scopes });
       assert.match(reasonOf({}, [old]), /^no grant/, String(scopes));
-      assert.match(reasonOf({ method: undefined }, [old]), /^no grant/, String(scopes));
+      assert.match(reasonOf({ need: 'connect' }, [old]), /^no grant/, String(scopes));
       assert.deepEqual(grantees(old, nowMs), [], String(scopes));
     }
     assert.equal(reasonOf({}, [grant({ scopes: odd('x', 'read') })]), 'covered by bruges-db');
@@ -99,8 +107,8 @@ suite('a grant', () => {
   test('without scopes lets read and nothing else', () => {
     const { scopes: _left, ...spec } = grant().spec;
     const old = { ...grant(), spec } as unknown as Grant;
-    assert.equal(reasonOf({ method: 'HEAD' }, [old]), 'covered by bruges-db');
-    assert.match(reasonOf({ method: 'DELETE' }, [old]), /^no grant/);
+    assert.equal(reasonOf({ need: { method: 'HEAD' } }, [old]), 'covered by bruges-db');
+    assert.match(reasonOf({ need: { method: 'DELETE' } }, [old]), /^no grant/);
     assert.deepEqual(grantees(old, nowMs), [web]);
   });
 

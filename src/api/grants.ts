@@ -1,30 +1,43 @@
-// Decides whether a workload of a peer may use an offer of this site now. All enforcement points use
-// this pure function: delivery of bundles, ext_authz, `hansa grant check`, and the offers in
-// heartbeats. It returns the reason for operators of this site; callers must not show it to
-// strangers.
+// Decides whether a peer may use a target of this site now: an offer, a cluster or a service. All
+// enforcement points use this pure function: delivery of bundles, ext_authz, the federation API,
+// `hansa grant check`, and the offers in heartbeats. It returns the reason for operators of this
+// site; callers must not show it to strangers.
 
 import {
   defaultScopes,
   type FederationGrant,
   type GrantScope,
+  type GrantTargetType,
   grantScopes,
+  grantTargetFields,
 } from './kinds/federation-grant.ts';
 import type { FederationPeer } from './kinds/federation-peer.ts';
 import { Prefix } from './values/prefix.ts';
 import { parseTimestamp } from './values/date-time.ts';
 import { excerpt } from './values/trust-domain.ts';
 
+/** What a grant names: an object of this site, of one type. Names of different types never match. */
+export interface GrantTarget {
+  readonly type: GrantTargetType;
+  readonly name: string;
+}
+
+/**
+ * What the caller wants to do: an HTTP method or a scope. `connect` is a connection without methods,
+ * which needs one of the scopes.
+ */
+export type GrantNeed = { readonly method: string } | { readonly scope: GrantScope } | 'connect';
+
 export interface GrantQuestion {
   /** The trust domain of the peer. */
   readonly peer: string;
-  /** Which workload of the peer, by its SPIFFE ID. */
-  readonly spiffeID: string;
-  /** The name of a ServiceOffer of this site. */
-  readonly offer: string;
+  /** Which identity of the peer, by its SPIFFE ID. Undefined: does the grant admit any identity of the peer? */
+  readonly spiffeID: string | undefined;
+  /** Undefined: does the grant cover any target that it names? */
+  readonly target: GrantTarget | undefined;
   /** The source address of the connection. Undefined: is there any address from which the call is allowed? */
   readonly sourceAddress: string | undefined;
-  /** The HTTP method of the request; undefined for a connection without methods, which needs one of the scopes. */
-  readonly method: string | undefined;
+  readonly need: GrantNeed;
   readonly nowMs: number;
 }
 
@@ -68,6 +81,8 @@ const commonMethods: ReadonlySet<string> = new Set([
   'TRACE',
 ]);
 
+const targetTypes = Object.keys(grantTargetFields) as readonly GrantTargetType[];
+
 /** Why the site does not trust the peer. Undefined if it does. */
 export function peerDistrust(name: string, peer: PeerLike | undefined): string | undefined {
   if (peer === undefined) return `${name} is not a peer of this site`;
@@ -100,7 +115,7 @@ export function decideGrant(
 ): GrantDecision {
   const distrust = peerDistrust(question.peer, peer);
   if (distrust !== undefined) return { covered: false, reason: distrust, miss: 'peer' };
-  const none = `no grant for ${question.spiffeID} to use ${question.offer}`;
+  const none = `no grant for ${callerOf(question)}${purposeOf(question)}`;
   let closest: Miss | undefined;
   for (const grant of grants) {
     if (!concerns(question, grant)) continue;
@@ -110,26 +125,6 @@ export function decideGrant(
   }
   if (closest === undefined) return { covered: false, reason: none, miss: 'none' };
   return { covered: false, ...closest, reason: `${none}: ${closest.reason}` };
-}
-
-export type ScopeQuestion = Omit<GrantQuestion, 'offer' | 'method'> & {
-  readonly scope: GrantScope;
-};
-
-/** Why no grant gives this scope to the identity, for any target. Undefined if one does. */
-export function scopeMiss(
-  question: ScopeQuestion,
-  peer: PeerLike | undefined,
-  grants: Iterable<GrantLike>,
-): string | undefined {
-  const distrust = peerDistrust(question.peer, peer);
-  if (distrust !== undefined) return distrust;
-  for (const grant of grants) {
-    if (grant.spec.peer !== question.peer || !knownScopes(grant).includes(question.scope)) continue;
-    if (missOf({ ...question, offer: '', method: undefined }, grant) === undefined)
-      return undefined;
-  }
-  return `no grant gives ${question.spiffeID} the scope ${question.scope}`;
 }
 
 /** The SPIFFE IDs of the peer that a grant admits now, from any address. `*` means all; empty if it admits none. */
@@ -158,24 +153,37 @@ const rank: Readonly<Record<GrantMiss, number>> = {
   scope: 5,
 };
 
-function concerns({ peer, offer }: GrantQuestion, { spec }: GrantLike): boolean {
-  return spec.peer === peer && (spec.offers ?? []).includes(offer);
+/** The names of one type that a grant lists. A grant of another version may lack the field. */
+export function targetsOf(
+  { spec }: Pick<FederationGrant, 'spec'>,
+  type: GrantTargetType,
+): readonly string[] {
+  return spec[grantTargetFields[type]] ?? [];
+}
+
+function concerns({ peer, target }: GrantQuestion, grant: GrantLike): boolean {
+  if (grant.spec.peer !== peer) return false;
+  if (target !== undefined) return targetsOf(grant, target.type).includes(target.name);
+  return targetTypes.some((type) => targetsOf(grant, type).length > 0);
 }
 
 /** Undefined if the grant covers the call, otherwise the reason. */
 function missOf(question: GrantQuestion, grant: GrantLike): Miss | undefined {
   const { name } = grant.metadata;
   const { nodeInstances, networks, sourceCIDRs } = grant.spec;
-  const { peer, spiffeID, sourceAddress, method } = question;
+  const { peer, spiffeID, sourceAddress, need } = question;
   const miss = (what: GrantMiss, reason: string): Miss => ({ miss: what, reason, grant: name });
   if (isExpired(grant, question.nowMs)) {
     return miss('expired', `grant ${name} expired at ${grant.spec.expiresAt}`);
   }
   // An identity of another trust domain is not the peer's, whatever a grant names.
-  if (!spiffeID.startsWith(`spiffe://${peer}/`)) {
+  const isOfPeer = (id: string): boolean => id.startsWith(`spiffe://${peer}/`);
+  if (spiffeID !== undefined && !isOfPeer(spiffeID)) {
     return miss('trust-domain', `it is not of the trust domain ${peer}`);
   }
-  if (nodeInstances?.unrestricted !== true && !(nodeInstances?.ids ?? []).includes(spiffeID)) {
+  const ids = nodeInstances?.ids ?? [];
+  const isAdmitted = spiffeID === undefined ? ids.some(isOfPeer) : ids.includes(spiffeID);
+  if (nodeInstances?.unrestricted !== true && !isAdmitted) {
     return miss('identity', `grant ${name} does not name this identity`);
   }
   if (networks?.unrestricted !== true) {
@@ -191,11 +199,30 @@ function missOf(question: GrantQuestion, grant: GrantLike): Miss | undefined {
   if (scopes.length === 0) {
     return miss('scope', `grant ${name} has none of the scopes ${grantScopes.join(', ')}`);
   }
-  if (method === undefined || scopes.includes(scopeOfMethod(method))) return undefined;
+  if (need === 'connect' || scopes.includes(scopeOf(need))) return undefined;
   return miss(
     'scope',
-    `${commonMethods.has(method) ? method : 'its method'} needs the scope ${scopeOfMethod(method)}, and grant ${name} has ${scopes.join(' and ')}`,
+    `${needOf(need)} needs the scope ${scopeOf(need)}, and grant ${name} has ${scopes.join(' and ')}`,
   );
+}
+
+function scopeOf(need: Exclude<GrantNeed, 'connect'>): GrantScope {
+  return 'scope' in need ? need.scope : scopeOfMethod(need.method);
+}
+
+function needOf(need: Exclude<GrantNeed, 'connect'>): string {
+  if ('scope' in need) return 'it';
+  return commonMethods.has(need.method) ? need.method : 'its method';
+}
+
+function callerOf({ spiffeID, peer }: GrantQuestion): string {
+  return spiffeID ?? `any identity of ${peer}`;
+}
+
+function purposeOf({ target }: GrantQuestion): string {
+  if (target === undefined) return '';
+  // Offers are what most grants name, so they need no word of their own.
+  return ` to use ${target.type === 'offer' ? '' : `the ${target.type} `}${target.name}`;
 }
 
 function sourceOf(address: string | undefined): string {

@@ -1,5 +1,5 @@
-// The kind FederationGrant: which offers of this site the workloads of a peer may use, and from
-// where.
+// The kind FederationGrant: which offers, clusters and services of this site a peer may use, and
+// from where.
 
 import { defineKind, type ResourceOf } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
@@ -15,6 +15,14 @@ export const grantScopes = ['read', 'write', 'admin'] as const;
 export type GrantScope = (typeof grantScopes)[number];
 export const defaultScopes: readonly GrantScope[] = ['read'];
 
+/** What a grant can name, and the field that lists the names. */
+export const grantTargetFields = {
+  offer: 'offers',
+  cluster: 'clusters',
+  service: 'services',
+} as const;
+export type GrantTargetType = keyof typeof grantTargetFields;
+
 const unrestricted = optional(
   s.boolean({
     description:
@@ -29,11 +37,11 @@ export const federationGrantKind = defineKind({
   singular: 'federationgrant',
   shortNames: ['grant', 'grants'],
   description:
-    'Lets workloads of a peer use offers of this site. All three axes must match: identity (nodeInstances), network (networks) and source address (sourceCIDRs). An axis that is left out matches nothing.',
+    'Lets a peer use offers, clusters and services of this site. All three axes must match: identity (nodeInstances), network (networks) and source address (sourceCIDRs). An axis that is left out matches nothing.',
   names: 'dns-subdomain',
   specRequired: true,
   spec: s.object({
-    description: 'Which workloads may use which offers.',
+    description: 'Which identities of the peer may use what.',
     fields: {
       peer: required(
         s.string({
@@ -54,8 +62,7 @@ export const federationGrantKind = defineKind({
           items: s.string({ description: 'One scope.', enum: grantScopes }),
         }),
       ),
-      // Targets: what is granted. A later target is an optional field beside this one, and an
-      // alternative in the rule below.
+      // Targets: what is granted. Names of one type never match another type.
       offers: optional(
         s.list({
           description: 'The names of the granted ServiceOffers.',
@@ -65,6 +72,31 @@ export const federationGrantKind = defineKind({
             description: 'The name of a ServiceOffer.',
             minLength: 1,
             maxLength: 253,
+          }),
+        }),
+      ),
+      clusters: optional(
+        s.list({
+          description:
+            'The names of the granted Clusters. The caller is the site of the peer, spiffe://TRUST-DOMAIN/hansa/site, so the identity axis must match that SPIFFE ID.',
+          listType: 'set',
+          maxItems: 256,
+          items: s.string({
+            description: 'The name of a Cluster.',
+            minLength: 1,
+            maxLength: 253,
+          }),
+        }),
+      ),
+      services: optional(
+        s.list({
+          description: 'The granted federated Services, each as NAMESPACE/NAME.',
+          listType: 'set',
+          maxItems: 256,
+          items: s.string({
+            description: 'Namespace and name of a federated Service.',
+            maxLength: 127,
+            pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$',
           }),
         }),
       ),
@@ -138,10 +170,11 @@ export const federationGrantKind = defineKind({
     },
     rules: [
       {
-        cel: 'has(self.offers) && size(self.offers) > 0',
-        message: 'a grant must name what it grants: offers must list at least one ServiceOffer',
-        holds: (value: { readonly offers?: readonly unknown[] }) =>
-          value.offers !== undefined && value.offers.length > 0,
+        cel: '(has(self.offers) && size(self.offers) > 0) || (has(self.clusters) && size(self.clusters) > 0) || (has(self.services) && size(self.services) > 0)',
+        message:
+          'a grant must name what it grants: offers, clusters or services must list at least one name',
+        holds: (value: Targets) =>
+          Object.values(grantTargetFields).some((field) => (value[field]?.length ?? 0) > 0),
       },
     ],
   }),
@@ -162,6 +195,22 @@ export const federationGrantKind = defineKind({
       jsonPath: '.spec.offers',
       description: 'The granted offers.',
       cell: ({ spec }: GrantLike) => listed(spec?.offers),
+    },
+    {
+      name: 'Clusters',
+      type: 'string',
+      jsonPath: '.spec.clusters',
+      description: 'The granted clusters.',
+      priority: 1,
+      cell: ({ spec }: GrantLike) => listed(spec?.clusters),
+    },
+    {
+      name: 'Services',
+      type: 'string',
+      jsonPath: '.spec.services',
+      description: 'The granted federated Services.',
+      priority: 1,
+      cell: ({ spec }: GrantLike) => listed(spec?.services),
     },
     {
       name: 'Scopes',
@@ -213,10 +262,13 @@ interface Axis {
   readonly unrestricted?: boolean;
 }
 
+type Targets = {
+  readonly [field in (typeof grantTargetFields)[GrantTargetType]]?: Items;
+};
+
 /** As it is stored: older versions may have stored what the schema refuses now. */
 interface GrantLike {
-  readonly spec?: {
-    readonly offers?: Items;
+  readonly spec?: Targets & {
     readonly scopes?: Items;
     readonly nodeInstances?: Axis & { readonly ids?: Items };
     readonly networks?: Axis & { readonly ids?: Items };

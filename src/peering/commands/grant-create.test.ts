@@ -10,6 +10,24 @@ const expiry = (more: Partial<CreateOptions>): unknown =>
     'expiresAt'
   ];
 
+test('a grant names what was asked for, and nothing else', () => {
+  const spec = grantManifest(
+    'app1',
+    { peer: 'bruges.example', cluster: ['app1'], service: ['shop/web'], scope: ['read'] },
+    nowMs,
+  )['spec'] as Record<string, unknown>;
+  assert.deepEqual(spec['clusters'], ['app1']);
+  assert.deepEqual(spec['services'], ['shop/web']);
+  assert.equal('offers' in spec, false);
+});
+
+test('a grant of nothing is refused', () => {
+  assert.throws(
+    () => grantManifest('nothing', { peer: 'bruges.example', scope: ['read'] }, nowMs),
+    /--offer, --cluster or --service/,
+  );
+});
+
 test('a grant for some time ends at a whole second', () => {
   assert.equal(expiry({ ttl: 3_600_000 }), '2026-01-01T13:00:00Z');
 });

@@ -3,6 +3,7 @@
 import { Command, Option } from 'commander';
 import { peerDistrust } from '../../api/grants.ts';
 import type { Kind } from '../../api/kind.ts';
+import { clusterKind } from '../../api/kinds/cluster.ts';
 import {
   defaultScopes,
   federationGrantKind,
@@ -21,7 +22,9 @@ import { printable } from '../../core/command/columns.ts';
 
 export interface CreateOptions {
   readonly peer: string;
-  readonly offer: readonly string[];
+  readonly offer?: readonly string[];
+  readonly cluster?: readonly string[];
+  readonly service?: readonly string[];
   readonly identity?: readonly string[];
   readonly anyIdentity?: boolean;
   readonly from?: readonly string[];
@@ -40,10 +43,12 @@ interface CommandOptions extends CreateOptions {
 
 export function createCommand(kit: CommandKit): Command {
   return new Command('create')
-    .description('grant offers of this site to workloads of a peer, or change a grant')
+    .description('grant offers, clusters or services of this site to a peer, or change a grant')
     .argument('<name>', 'the name of the grant')
     .requiredOption('--peer <trust-domain>', 'the peer whose workloads get access')
-    .requiredOption('--offer <name...>', 'the ServiceOffers to grant')
+    .option('--offer <name...>', 'the ServiceOffers to grant')
+    .option('--cluster <name...>', 'the Clusters to grant to the site of the peer')
+    .option('--service <namespace/name...>', 'the federated Services to grant')
     .option('--identity <spiffe-id...>', 'workloads of the peer that get access')
     .option('--any-identity', 'all workloads of the peer get access')
     .option('--from <cidr...>', 'source addresses that may connect')
@@ -69,14 +74,18 @@ Scope read allows GET, HEAD and OPTIONS. Scope write allows all other HTTP metho
 connection without methods needs at least one scope. No scope includes another.
 
 The flags define the whole grant. To change it, run the command again with all flags: a flag that
-you leave out is removed from the grant. The peer and the offers must exist. With hansa apply you
-can create the grant before them.
+you leave out is removed from the grant. Name at least one offer, cluster or service. The peer, the
+offers and the clusters must exist. With hansa apply you can create the grant before them.
+
+Clusters are for the site of the peer, so the identity must be spiffe://TRUST-DOMAIN/hansa/site.
 
 Examples:
   hansa grant create bruges-db --peer bruges.example --offer db \\
     --identity spiffe://bruges.example/web --any-network --any-address --ttl 30d
   hansa grant create bruges-db --peer bruges.example --offer db --scope read write \\
-    --identity spiffe://bruges.example/web --any-network --from 192.0.2.0/24`,
+    --identity spiffe://bruges.example/web --any-network --from 192.0.2.0/24
+  hansa grant create bruges-app1 --peer bruges.example --cluster app1 \\
+    --identity spiffe://bruges.example/hansa/site --any-network --any-address`,
     )
     .action((name: string, options: CommandOptions, command: Command) =>
       kit.withClient(command, (client) => create(kit, client, name, options)),
@@ -91,7 +100,10 @@ async function create(
 ): Promise<void> {
   const manifest = grantManifest(name, options, kit.io.clock.now());
   const peer = await knownPeer(client, options.peer);
-  await Promise.all(options.offer.map((offer) => checkOffer(client, offer)));
+  await Promise.all([
+    ...(options.offer ?? []).map((offer) => checkTarget(client, serviceOfferKind, offer)),
+    ...(options.cluster ?? []).map((cluster) => checkTarget(client, clusterKind, cluster)),
+  ]);
   const { before, object } = await write(client, name, manifest, options.forceConflicts === true);
   // Not the resourceVersion: a controller may have updated the status in the meantime.
   const isSame = before?.metadata.generation === object.metadata.generation;
@@ -115,11 +127,11 @@ async function knownPeer(client: SiteClient, name: string): Promise<FederationPe
   return peer as FederationPeer | undefined;
 }
 
-async function checkOffer(client: SiteClient, name: string): Promise<void> {
-  await readable(client, serviceOfferKind, name, () => {
+async function checkTarget(client: SiteClient, kind: Kind, name: string): Promise<void> {
+  await readable(client, kind, name, () => {
     throw new HansaError(
       'HANSA_NOT_FOUND',
-      `Cannot grant ${name}: this site has no ServiceOffer of that name. To list the offers: hansa get serviceoffers`,
+      `Cannot grant ${name}: this site has no ${kind.kind} of that name. To list those that it has: hansa get ${kind.plural}`,
     );
   });
 }
@@ -229,6 +241,14 @@ export function grantManifest(name: string, options: CreateOptions, nowMs: numbe
     ...(list === undefined ? {} : { [key]: list }),
     unrestricted: any === true,
   });
+  const targets = {
+    ...(options.offer === undefined ? {} : { offers: options.offer }),
+    ...(options.cluster === undefined ? {} : { clusters: options.cluster }),
+    ...(options.service === undefined ? {} : { services: options.service }),
+  };
+  if (Object.keys(targets).length === 0) {
+    throw usageError('Name what to grant: --offer, --cluster or --service.');
+  }
   const expiresAt = options.ttl === undefined ? options.expiresAt : timestamp(nowMs + options.ttl);
   return {
     apiVersion,
@@ -237,7 +257,7 @@ export function grantManifest(name: string, options: CreateOptions, nowMs: numbe
     spec: {
       peer: options.peer,
       scopes: options.scope,
-      offers: options.offer,
+      ...targets,
       nodeInstances: axis('ids', options.identity, options.anyIdentity),
       networks: axis('ids', options.network, options.anyNetwork),
       sourceCIDRs: axis('cidrs', options.from, options.anyAddress),

@@ -14,6 +14,7 @@ export const peeringNames: NameLists = new Map(
     'grant list --peer': 'peer list',
     'grant create --peer': 'peer list',
     'grant create --offer': 'get serviceoffers',
+    'grant create --cluster': 'get clusters',
     'grant create': 'get federationgrants',
   }),
 );

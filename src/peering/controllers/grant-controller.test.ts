@@ -123,4 +123,18 @@ suite('the controller of grants', () => {
     assert.ok(taken().includes('bruges-db'));
     stop();
   });
+
+  test('is woken by the clusters of a grant', async () => {
+    const { grant, put, look, woken } = await scene();
+    await grant({ offers: [], clusters: ['app1'] });
+    assert.deepEqual((await look()).reasons, ['Ready TargetNotFound', 'ScopesKnown Known']);
+    const { taken, stop } = woken();
+    taken();
+    await put('clusters', 'Cluster', 'app2', { spec: {} });
+    assert.deepEqual(taken(), []);
+    await put('clusters', 'Cluster', 'app1', { spec: {} });
+    assert.ok(taken().includes('bruges-db'));
+    assert.deepEqual((await look()).reasons, ['Ready Granted', 'ScopesKnown Known']);
+    stop();
+  });
 });

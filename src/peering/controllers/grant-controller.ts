@@ -1,7 +1,12 @@
-// Sets the conditions of every FederationGrant: after a change of the grant, of its peer or of an
-// offer, and when it expires.
+// Sets the conditions of every FederationGrant: after a change of the grant, of its peer, of an
+// offer or of a cluster, and when it expires.
 
-import { type FederationGrant, federationGrantKind } from '../../api/kinds/federation-grant.ts';
+import { clusterKind } from '../../api/kinds/cluster.ts';
+import {
+  type FederationGrant,
+  type GrantTargetType,
+  federationGrantKind,
+} from '../../api/kinds/federation-grant.ts';
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../../api/kinds/service-offer.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
@@ -44,20 +49,29 @@ export function grantController({ store, clock, resources }: Parts): Controller 
         collection: serviceOfferKind.plural,
         keysOf: ({ name }) => grantsWhere(({ offers }) => offers?.includes(name) === true),
       }),
+      new StoreSource({
+        store,
+        clock,
+        collection: clusterKind.plural,
+        keysOf: ({ name }) => grantsWhere(({ clusters }) => clusters?.includes(name) === true),
+      }),
     ],
     reconcile: async (name, { epoch }) => {
       const nowMs = clock.now();
       const looked = await grants.get(name);
       if (looked === undefined) return undefined;
       const peer = await peers.get(looked.spec.peer);
-      const hasOffer = (offer: string): boolean =>
-        store.get(serviceOfferKind.plural, offer) !== undefined;
+      const hasTarget = (type: GrantTargetType, target: string): boolean => {
+        if (type === 'service') return true;
+        const { plural } = type === 'offer' ? serviceOfferKind : clusterKind;
+        return store.get(plural, target) !== undefined;
+      };
       const fence = epoch === undefined ? {} : { fence: { lease: leaseName, epoch } };
       await grants.patchStatus(
         name,
         (grant) => {
           let conditions = grant.status?.conditions;
-          for (const condition of grantConditions(grant, { peer, hasOffer, nowMs })) {
+          for (const condition of grantConditions(grant, { peer, hasTarget, nowMs })) {
             conditions = setCondition(conditions, condition, nowMs);
           }
           return { ...grant.status, ...(conditions === undefined ? {} : { conditions }) };

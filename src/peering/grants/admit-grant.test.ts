@@ -73,6 +73,14 @@ suite('a grant that is written', () => {
     );
   });
 
+  test('warns of clusters that are not there yet, and of clusters that no site may use', () => {
+    const [site, cluster, ...rest] = admitted({ clusters: ['app1'] });
+    assert.match(site ?? '', /^spec\.clusters: .*add spiffe:\/\/bruges\.example\/hansa\/site/);
+    assert.match(cluster ?? '', /^spec\.clusters: this site has no Cluster app1 yet/);
+    assert.deepEqual(rest, []);
+    assert.deepEqual(admitted({ services: ['shop/web'] }), []);
+  });
+
   test('warns of a peer and of offers that are not there yet', () => {
     const [peer, offer] = admitted({
       peer: 'reval.example',

@@ -1,7 +1,12 @@
 // Admission rules for a FederationGrant that its schema cannot express. A grant that allows nothing
 // yet gets a warning. Pure.
 
-import { type FederationGrant, federationGrantKind } from '../../api/kinds/federation-grant.ts';
+import { clusterKind } from '../../api/kinds/cluster.ts';
+import {
+  type FederationGrant,
+  federationGrantKind,
+  grantTargetFields,
+} from '../../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../../api/kinds/service-offer.ts';
 import { group, type Resource } from '../../api/object.ts';
@@ -9,6 +14,13 @@ import { Prefix } from '../../api/values/prefix.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { Store } from '../../core/store/store.ts';
+import { admitsSite, siteNotNamed } from './grant-conditions.ts';
+
+/** Services are objects in clusters, so the store does not have them. */
+const checkedTargets = [
+  { field: grantTargetFields.offer, kind: serviceOfferKind },
+  { field: grantTargetFields.cluster, kind: clusterKind },
+] as const;
 
 type Spec = FederationGrant['spec'];
 
@@ -47,11 +59,16 @@ export function admitGrant(
       `spec.peer: ${spec.peer} is not a peer of this site yet; until then the grant allows nothing`,
     );
   }
-  for (const offer of spec.offers ?? []) {
-    if (store.get(serviceOfferKind.plural, offer) !== undefined) continue;
-    warn(
-      `spec.offers: this site has no ServiceOffer ${offer} yet; until then the grant does not include it`,
-    );
+  if ((spec.clusters ?? []).length > 0 && !admitsSite(spec)) {
+    warn(`spec.clusters: ${siteNotNamed(spec.peer)}`);
+  }
+  for (const { field, kind } of checkedTargets) {
+    for (const target of spec[field] ?? []) {
+      if (store.get(kind.plural, target) !== undefined) continue;
+      warn(
+        `spec.${field}: this site has no ${kind.kind} ${target} yet; until then the grant does not include it`,
+      );
+    }
   }
 }
 

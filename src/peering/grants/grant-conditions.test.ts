@@ -27,7 +27,8 @@ function told(given: object, state = 'active', offers = ['db']) {
   const peer = { spec: { desiredState: 'active' }, status: { state } } as FederationPeer;
   const conditions = grantConditions(grant, {
     peer: state === 'unknown' ? undefined : peer,
-    hasOffer: (name) => offers.includes(name),
+    hasTarget: (type, name) =>
+      type === 'service' || (type === 'offer' ? offers : ['app1']).includes(name),
     nowMs,
   });
   assert.ok(conditions.every(({ observedGeneration }) => observedGeneration === 7));
@@ -44,6 +45,15 @@ suite('the status of a grant', () => {
     assert.match(text, /^Workloads of bruges\.example may read and write\./);
     assert.match(told({}, 'degraded').reasons[0] ?? '', /True/);
     assert.match(told({ offers: ['db', 'gone'] }).text, /no ServiceOffer gone/);
+    assert.match(
+      told({ clusters: ['app1'] }).text,
+      /^Workloads .* read\. Clusters are for the site/,
+    );
+    const ids = ['spiffe://bruges.example/hansa/site'];
+    const site = told({ offers: [], clusters: ['app1'], nodeInstances: { ids } });
+    assert.match(site.text, /^The site of bruges\.example may read\. All/);
+    const services = told({ offers: [], services: ['shop/web'] });
+    assert.equal(services.reasons[0], 'Ready True Granted');
   });
 
   for (const [reason, given, why] of [
@@ -56,8 +66,19 @@ suite('the status of a grant', () => {
     ['NothingMatches', { networks: {} }, /spec\.networks matches nothing/],
     ['NothingMatches', { sourceCIDRs: { cidrs: [] } }, /spec\.sourceCIDRs matches nothing/],
     ['NoNetworks', { networks: { ids: ['backbone'] } }, /no networks yet/],
-    ['NoTarget', { offers: undefined }, /has no offers/],
+    ['NoTarget', { offers: undefined }, /names no target/],
     ['OfferNotFound', { offers: ['gone'] }, /no ServiceOffer gone/],
+    ['NoTarget', { offers: [], clusters: [], services: [] }, /names no target/],
+    [
+      'TargetNotFound',
+      { offers: ['gone'], clusters: ['lost'] },
+      /no ServiceOffer gone\. This site has no Cluster lost/,
+    ],
+    [
+      'NothingMatches',
+      { offers: [], clusters: ['app1'] },
+      /add spiffe:\/\/bruges\.example\/hansa\/site to spec\.nodeInstances/,
+    ],
   ] as const) {
     test(`is not ready (${reason}) with ${JSON.stringify(given)}`, () => {
       const { reasons, text } = told(given);

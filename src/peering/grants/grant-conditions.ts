@@ -1,7 +1,11 @@
 // The conditions of a FederationGrant: whether it allows anything now. If not, why and what to do. Pure.
 
-import { knownScopes, peerDistrust } from '../../api/grants.ts';
-import { type FederationGrant, grantScopes } from '../../api/kinds/federation-grant.ts';
+import { type GrantTarget, knownScopes, peerDistrust, targetsOf } from '../../api/grants.ts';
+import {
+  type FederationGrant,
+  type GrantTargetType,
+  grantScopes,
+} from '../../api/kinds/federation-grant.ts';
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { parseTimestamp } from '../../api/values/date-time.ts';
 import { excerpt } from '../../api/values/trust-domain.ts';
@@ -9,12 +13,19 @@ import type { ConditionUpdate } from '../../core/reconcile/conditions.ts';
 
 export interface GrantFacts {
   readonly peer: FederationPeer | undefined;
-  /** Whether this site has a ServiceOffer of this name. */
-  readonly hasOffer: (name: string) => boolean;
+  /** Whether this site has a target of this name. Services are in clusters, so it cannot tell: true. */
+  readonly hasTarget: (type: GrantTargetType, name: string) => boolean;
   readonly nowMs: number;
 }
 
 type Finding = Pick<ConditionUpdate, 'status' | 'reason' | 'message'>;
+
+const kindWords: Readonly<Record<GrantTargetType, string>> = {
+  offer: 'ServiceOffer',
+  cluster: 'Cluster',
+  service: 'federated Service',
+};
+const targetTypes = Object.keys(kindWords) as readonly GrantTargetType[];
 
 /** A message lists at most this many names, and the number of the others. */
 const mostTold = 5;
@@ -61,16 +72,57 @@ function readiness(spec: FederationGrant['spec'], facts: GrantFacts): Finding {
   const distrust = peerDistrust(spec.peer, facts.peer);
   if (distrust !== undefined)
     return no('PeerNotTrusted', `${distrust}. To see why: hansa peer show ${spec.peer}.`);
-  const offers = spec.offers ?? [];
-  if (offers.length === 0) return no('NoTarget', 'The grant has no offers. Set spec.offers.');
-  const missing = offers.filter((offer) => !facts.hasOffer(offer));
-  const absent = missing.length === 0 ? '' : ` This site has no ServiceOffer ${told(missing)}.`;
-  if (missing.length === offers.length) return no('OfferNotFound', absent.trim());
+  const targets = targetTypes.flatMap((type) =>
+    targetsOf({ spec }, type).map((name) => ({ type, name })),
+  );
+  if (targets.length === 0) {
+    return no(
+      'NoTarget',
+      'The grant names no target. Set spec.offers, spec.clusters or spec.services.',
+    );
+  }
+  const missing = targets.filter(({ type, name }) => !facts.hasTarget(type, name));
+  let absent = absentOf(missing);
+  if (missing.length === targets.length) {
+    return no(
+      missing.every(({ type }) => type === 'offer') ? 'OfferNotFound' : 'TargetNotFound',
+      absent,
+    );
+  }
+  if (targetsOf({ spec }, 'cluster').length > 0 && !admitsSite(spec)) {
+    if (targets.every(({ type }) => type === 'cluster'))
+      return no('NothingMatches', siteNotNamed(spec.peer));
+    absent = [absent, siteNotNamed(spec.peer)].join(' ').trim();
+  }
+  const who = targets.some(({ type }) => type !== 'cluster') ? 'Workloads' : 'The site';
   return {
     status: 'True',
     reason: 'Granted',
-    message: `Workloads of ${spec.peer} may ${scopes.join(' and ')}.${absent}`,
+    message: [`${who} of ${spec.peer} may ${scopes.join(' and ')}.`, absent].join(' ').trim(),
   };
+}
+
+/** Only the site of a peer uses clusters. */
+export function admitsSite({ peer, nodeInstances }: FederationGrant['spec']): boolean {
+  if (nodeInstances?.unrestricted === true) return true;
+  return nodeInstances?.ids?.includes(siteIdOf(peer)) === true;
+}
+
+export function siteNotNamed(peer: string): string {
+  return `Clusters are for the site of the peer: add ${siteIdOf(peer)} to spec.nodeInstances.`;
+}
+
+function siteIdOf(peer: string): string {
+  return `spiffe://${peer}/hansa/site`;
+}
+
+function absentOf(missing: readonly GrantTarget[]): string {
+  return targetTypes
+    .flatMap((type) => {
+      const names = missing.filter((target) => target.type === type).map(({ name }) => name);
+      return names.length === 0 ? [] : [`This site has no ${kindWords[type]} ${told(names)}.`];
+    })
+    .join(' ');
 }
 
 function emptyAxis(

@@ -1,7 +1,7 @@
 // Finds the live peer behind a connection, for routes and streams that allow peers. The identity comes
 // from the verified certificate, never from a header or the message.
 
-import { scopeMiss } from '../../api/grants.ts';
+import { decideGrant } from '../../api/grants.ts';
 import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
@@ -45,18 +45,21 @@ export function peerDirectory(parts: PeerDirectoryParts): PeerDirectory {
       if (peer === undefined || !isLive(state)) return `${name} is ${state ?? 'not a peer'}`;
       return { name, uid: peer.metadata.uid, trustDomain: id.trustDomain };
     },
-    lacks: ({ name, trustDomain: domain }: LivePeer, scope, address) =>
-      scopeMiss(
+    lacks: ({ name, trustDomain: domain }: LivePeer, scope, address) => {
+      const decision = decideGrant(
         {
           peer: name,
           spiffeID: SpiffeId.of(domain, 'hansa', 'site').toString(),
-          scope,
+          target: undefined,
+          need: { scope },
           sourceAddress: address ?? '',
           nowMs: clock.now(),
         },
         peersReader.get(store, name),
         grantsReader.list(store),
-      ),
+      );
+      return decision.covered ? undefined : decision.reason;
+    },
     refuse: (request, reason) => refuse(parts, request, reason),
     onChange: (listener) => {
       const watches = trustCollections.map((collection) =>

@@ -91,9 +91,9 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
     {
       peer,
       spiffeID: id.toString(),
-      offer: question.offer,
+      target: { type: 'offer', name: question.offer },
       sourceAddress: question.sourceAddress,
-      method: question.method,
+      need: question.method === undefined ? 'connect' : { method: question.method },
       nowMs,
     },
     federationState.peers.get(peer),

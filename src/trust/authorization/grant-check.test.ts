@@ -105,6 +105,37 @@ suite('a check of grants', () => {
     await denied(asked, /may ask about db/, /spec\.spiffeID/);
   });
 
+  test('says what a grant says about clusters and services, with the axis that failed', async (t) => {
+    const { grant, ask } = await scene(t);
+    const site = 'spiffe://bruges.example/hansa/site';
+    const about = (more: string): Promise<GrantCheck> => ask(`from=${site}&cluster=app1${more}`);
+    assert.equal((await about('')).miss, 'none');
+    assert.match(
+      (await about('')).remedy ?? '',
+      /--cluster app1 --identity .*site .*--scope read$/,
+    );
+    await grant({ offers: [], clusters: ['app1'] });
+    assert.equal((await about('')).miss, 'identity');
+    await grant({ offers: [], clusters: ['app1'], nodeInstances: { ids: [site] } });
+    assert.deepEqual(await about('&source=192.0.2.7'), {
+      allowed: true,
+      from: site,
+      cluster: 'app1',
+      source: '192.0.2.7',
+      scope: 'read',
+      grant: 'bruges-db',
+      reason: 'grant bruges-db covers it',
+    });
+    assert.equal((await about('&source=198.51.100.7')).miss, 'source');
+    assert.equal((await about('&scope=write')).miss, 'scope');
+    // An offer and a service of the same name are something else.
+    assert.equal((await ask(`from=${site}&service=app1`)).allowed, false);
+    assert.equal((await ask(`from=${site}&offer=app1`)).allowed, false);
+    await grant({ offers: [], clusters: ['app1'], nodeInstances: { ids: [site] }, networks: {} });
+    assert.equal((await about('')).miss, 'network');
+    assert.equal((await ask('from=spiffe://reval.example/hansa/site&cluster=app1')).allowed, false);
+  });
+
   test('answers what ext_authz answers', async (t) => {
     const { grant, ask, federationState, bundles, clock } = await scene(t);
     for (const scopes of [['read'], ['write'], ['admin'], ['read', 'write'], ['odd']]) {
@@ -129,7 +160,20 @@ suite('a check of grants', () => {
   });
 
   for (const [what, query, code, why] of [
-    ['without an offer', `from=${web}`, 'HANSA_BAD_REQUEST', /offer is missing/],
+    [
+      'without an offer',
+      `from=${web}`,
+      'HANSA_BAD_REQUEST',
+      /needs exactly one of offer, cluster, service/,
+    ],
+    ['about two targets', `${asked}&cluster=a`, 'HANSA_BAD_REQUEST', /exactly one of/],
+    ['of no scope', `${asked}&scope=all`, 'HANSA_BAD_REQUEST', /scope is not one of read,/],
+    [
+      'of a scope and a method',
+      `${asked}&scope=read&method=GET`,
+      'HANSA_BAD_REQUEST',
+      /method and scope exclude/,
+    ],
     ['of nobody', 'offer=db', 'HANSA_BAD_REQUEST', /is not a SPIFFE ID/],
     ['of no SPIFFE ID', 'offer=db&from=web', 'HANSA_BAD_REQUEST', /is not a SPIFFE ID/],
     ['in upper case', 'offer=db&from=SPIFFE://a.example/b', 'HANSA_BAD_REQUEST', /SPIFFE ID/],
@@ -138,7 +182,12 @@ suite('a check of grants', () => {
     ['with an empty method', `${asked}&method=`, 'HANSA_BAD_REQUEST', /not an HTTP method/],
     ['with two words', `${asked}&method=GET%20/`, 'HANSA_BAD_REQUEST', /not an HTTP method/],
     ['with two methods', `${asked}&method=GET&method=PUT`, 'HANSA_BAD_REQUEST', /more than once/],
-    ['with more than it takes', `${asked}&scope=read`, 'HANSA_BAD_REQUEST', /no parameter "scope"/],
+    [
+      'with more than it takes',
+      `${asked}&scopes=read`,
+      'HANSA_BAD_REQUEST',
+      /no parameter "scopes"/,
+    ],
   ] as const) {
     test(`${what} is refused`, async (t) => {
       const { ask } = await scene(t);

@@ -1,9 +1,22 @@
-// The route behind `hansa grant check`: whether ext_authz would admit a caller to an offer now. It calls
-// the decision of ext-authz.ts as the workload that serves the offer. It changes and records nothing.
+// The route behind `hansa grant check`: whether the site would admit a caller to an offer, a cluster or
+// a service now. For an offer it calls the decision of ext-authz.ts as the workload that serves the
+// offer, for the others that of grants. It changes and records nothing.
 
 import { isIP } from 'node:net';
-import { type GrantMiss, scopeOfMethod } from '../../api/grants.ts';
-import { federationGrantKind, type GrantScope } from '../../api/kinds/federation-grant.ts';
+import {
+  decideGrant,
+  type GrantMiss,
+  type GrantNeed,
+  type GrantTarget,
+  scopeOfMethod,
+} from '../../api/grants.ts';
+import {
+  federationGrantKind,
+  type GrantScope,
+  type GrantTargetType,
+  grantScopes,
+  grantTargetFields,
+} from '../../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../../api/kinds/service-offer.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
@@ -20,16 +33,21 @@ import { trustPaths } from '../paths.ts';
 export interface GrantCheck {
   readonly allowed: boolean;
   readonly from: string;
-  readonly offer: string;
+  /** What the question is about: exactly one of these. */
+  readonly offer?: string;
+  readonly cluster?: string;
+  readonly service?: string;
   /** Absent for a connection without methods. */
   readonly method?: string;
   /** Absent where some address was asked for. */
   readonly source?: string;
-  /** Which scope the method needs; any where there is no method. */
+  /** Which scope the call needs; any for a connection without methods. */
   readonly scope: GrantScope | 'any';
   /** The grant that covers it, or that came closest. */
   readonly grant?: string;
   readonly reason: string;
+  /** If no grant covers it: the condition or axis that failed in the closest grant. */
+  readonly miss?: GrantMiss;
   /** What an operator can do about a denial. */
   readonly remedy?: string;
 }
@@ -40,7 +58,8 @@ interface Parts {
   readonly clock: Clock;
 }
 
-const parameters: readonly string[] = ['from', 'offer', 'method', 'source'];
+const targetTypes = Object.keys(grantTargetFields) as readonly GrantTargetType[];
+const parameters: readonly string[] = ['from', ...targetTypes, 'method', 'scope', 'source'];
 /** RFC 9110 section 9.1: a method is a token. No registered method is as long as this. */
 const methodToken = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
 
@@ -65,8 +84,10 @@ export function grantCheckRoute(parts: Parts): PlaneRoute {
 
 interface Question {
   readonly from: SpiffeId;
-  readonly offer: string;
+  readonly target: GrantTarget;
   readonly method: string | undefined;
+  /** For clusters and services, which have no methods. */
+  readonly scope: GrantScope | undefined;
   readonly source: string | undefined;
 }
 
@@ -91,31 +112,32 @@ function questionOf(query: URLSearchParams): Question {
   if (source !== undefined && isIP(source) === 0) {
     refuse(`source is ${JSON.stringify(excerpt(source))}, which is not an IP address`);
   }
-  const offer = given('offer') ?? '';
-  if (offer === '') refuse('offer is missing');
-  return { from: SpiffeId.parse(given('from') ?? ''), offer, method, source };
+  const targets = targetTypes.flatMap((type) => {
+    const name = given(type) ?? '';
+    return name === '' ? [] : [{ type, name }];
+  });
+  const [target] = targets;
+  if (target === undefined || targets.length > 1) {
+    return refuse(`it needs exactly one of ${targetTypes.join(', ')}`);
+  }
+  const scope = grantScopes.find((known) => known === given('scope'));
+  if (given('scope') !== undefined && scope === undefined) {
+    refuse(`scope is not one of ${grantScopes.join(', ')}`);
+  }
+  if (scope !== undefined && method !== undefined) refuse('method and scope exclude each other');
+  return { from: SpiffeId.parse(given('from') ?? ''), target, method, scope, source };
 }
 
-export function checkGrant(
-  { federationState, bundles, clock }: Parts,
-  { from, offer, method, source }: Question,
-): GrantCheck {
-  const { current } = federationState;
-  const server = current.offers.get(offer)?.spec.spiffeID;
-  const decision = decideAccess(
-    { principal: from.toString(), certificate: '', sourceAddress: source, method, offer },
-    {
-      askers: server === undefined ? [] : parsedIds(server),
-      federationState: current,
-      bundles,
-      nowMs: clock.now(),
-    },
-  );
-  const scope = method === undefined ? 'any' : scopeOfMethod(method);
+export function checkGrant(parts: Parts, question: Question): GrantCheck {
+  const { from, target, method, source } = question;
+  const need = needOf(question);
+  const decision = decide(parts, question, need);
+  const scope =
+    need === 'connect' ? 'any' : 'scope' in need ? need.scope : scopeOfMethod(need.method);
   return {
     allowed: decision.allowed,
     from: from.toString(),
-    offer,
+    [target.type]: target.name,
     ...(method === undefined ? {} : { method }),
     ...(source === undefined ? {} : { source }),
     scope,
@@ -124,9 +146,58 @@ export function checkGrant(
       ? { reason: `grant ${decision.grant} covers it` }
       : {
           reason: decision.reason,
-          remedy: remedyOf(decision, from, offer, scope === 'any' ? 'read' : scope),
+          ...(decision.miss === undefined ? {} : { miss: decision.miss }),
+          remedy: remedyOf(decision, from, target, scope === 'any' ? 'read' : scope),
         }),
   };
+}
+
+/** A call about a cluster or a service reads unless the question says otherwise. */
+function needOf({ target, method, scope }: Question): GrantNeed {
+  if (method !== undefined) return { method };
+  if (scope !== undefined) return { scope };
+  return target.type === 'offer' ? 'connect' : { scope: 'read' };
+}
+
+function decide(
+  { federationState, bundles, clock }: Parts,
+  { from, target, method, source }: Question,
+  need: GrantNeed,
+): AccessDecision {
+  const { current } = federationState;
+  const nowMs = clock.now();
+  // A scope instead of a method is not a question that ext_authz asks.
+  if (target.type === 'offer' && (need === 'connect' || 'method' in need)) {
+    const server = current.offers.get(target.name)?.spec.spiffeID;
+    return decideAccess(
+      {
+        principal: from.toString(),
+        certificate: '',
+        sourceAddress: source,
+        method,
+        offer: target.name,
+      },
+      {
+        askers: server === undefined ? [] : parsedIds(server),
+        federationState: current,
+        bundles,
+        nowMs,
+      },
+    );
+  }
+  const peer = from.trustDomain.name;
+  if (bundles.bundleFor(from.trustDomain) === undefined) {
+    const reason = `the site trusts no bundle of ${peer} now`;
+    return { allowed: false, kind: 'caller', reason, id: from };
+  }
+  const decision = decideGrant(
+    { peer, spiffeID: from.toString(), target, sourceAddress: source, need, nowMs },
+    current.peers.get(peer),
+    current.grantsByPeer.get(peer) ?? [],
+  );
+  if (decision.covered) return { allowed: true, id: from, grant: decision.grant };
+  const { covered: _denied, ...why } = decision;
+  return { allowed: false, kind: 'grant', id: from, ...why };
 }
 
 /** The schema accepts a few invalid SPIFFE IDs: no workload serves such an offer. */
@@ -142,19 +213,19 @@ function parsedIds(text: string): readonly SpiffeId[] {
 function remedyOf(
   { kind, miss, grant = 'NAME' }: Extract<AccessDecision, { allowed: false }>,
   from: SpiffeId,
-  offer: string,
+  target: GrantTarget,
   scope: GrantScope,
 ): string {
   const peer = from.trustDomain.name;
   if (kind === 'offer') return 'List the offers of this site with: hansa get serviceoffers';
-  if (kind === 'asker') return `Correct spec.spiffeID of the ServiceOffer ${offer}.`;
+  if (kind === 'asker') return `Correct spec.spiffeID of the ServiceOffer ${target.name}.`;
   if (kind !== 'grant' || miss === undefined) {
     return `See the trust domains of this site with hansa trust status, and the peer with hansa peer show ${peer}`;
   }
   const again = `Repeat hansa grant create ${grant} with its other flags and`;
   const remedies: Readonly<Record<GrantMiss, string>> = {
     peer: `See the peers of this site with hansa peer list, and this one with hansa peer show ${peer}`,
-    none: `To grant it: hansa grant create NAME --peer ${peer} --offer ${offer} --identity ${from.toString()} --any-network --any-address --scope ${scope}`,
+    none: `To grant it: hansa grant create NAME --peer ${peer} --${target.type} ${target.name} --identity ${from.toString()} --any-network --any-address --scope ${scope}`,
     expired: `${again} a new --ttl or --expires-at.`,
     'trust-domain': `Only identities of ${peer} can use a grant for it.`,
     identity: `${again} --identity ${from.toString()} in addition to its identities.`,

@@ -17,5 +17,6 @@ export const trustNames: NameLists = new Map(
     'agent forget': 'agent list',
     'agent reinstate': 'agent list',
     'grant check --offer': 'get serviceoffers',
+    'grant check --cluster': 'get clusters',
   }),
 );
