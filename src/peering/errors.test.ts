@@ -14,6 +14,7 @@ const wires = {
   HANSA_INVITATION_REDEEMED: [409, 'InvitationRedeemed', 5],
   HANSA_INVITATION_REFUSED: [403, 'InvitationRefused', 7],
   HANSA_INVITATION_UNKNOWN: [401, 'InvitationUnknown', 6],
+  HANSA_TRUST_MATERIAL: [422, 'TrustMaterial', 3],
   HANSA_CONTRACT_VERSION: [422, 'ContractVersion', 3],
   HANSA_PEER_STATE: [409, 'PeerState', 5],
   HANSA_PEER_REFUSED: [403, 'PeerRefused', 7],

@@ -33,6 +33,12 @@ export const peeringErrors = {
     meaning: 'The inviting site does not know the invitation, or no longer keeps it.',
     remedy: 'Ask its operator for a new one (`hansa peer invite`).',
   },
+  HANSA_TRUST_MATERIAL: {
+    like: 'HANSA_INVALID',
+    meaning:
+      'The site that redeems an invitation brought no trust bundle. There is no peering without mutual TLS.',
+    remedy: 'Send the SPIFFE bundle document of the site in the field `bundle`.',
+  },
   HANSA_CONTRACT_VERSION: {
     like: 'HANSA_INVALID',
     meaning:

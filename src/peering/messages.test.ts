@@ -105,6 +105,38 @@ suite('messages between sites', () => {
     }
   });
 
+  test('may tell the features of a site, each name once and short', () => {
+    const features = {
+      capabilities: ['grants', 'receipts'],
+      extensionSlugs: ['overlay-1.0'],
+      endpoints: [{ name: 'federation', url: 'https://bruges.example:8443/' }],
+    };
+    const answer = { state: 'accepted', contractVersion: 1, ...features } as const;
+    assert.deepEqual(parseRedeemAnswer(encodeMessage(answer)), answer);
+    const long = Array.from({ length: 65 }, (_, i) => `c${i}`);
+    const [endpoint] = features.endpoints;
+    for (const wrong of [
+      { capabilities: ['grants', 'grants'] },
+      { capabilities: long },
+      { capabilities: 'grants' },
+      { capabilities: ['Grants'] },
+      { capabilities: ['a'.repeat(64)] },
+      { capabilities: [7] },
+      { extensionSlugs: ['a b'] },
+      { endpoints: [endpoint, endpoint] },
+      { endpoints: [{ name: 'x', url: 'http://bruges.example' }] },
+      { endpoints: [{ name: 'x', url: 'https://user@bruges.example' }] },
+      { endpoints: long.map((name) => ({ ...endpoint, name })) },
+      { endpoints: {} },
+    ]) {
+      assert.throws(
+        () => parseRedeemAnswer(Buffer.from(JSON.stringify({ ...answer, ...wrong }))),
+        { code: 'HANSA_BAD_REQUEST' },
+        JSON.stringify(wrong).slice(0, 100),
+      );
+    }
+  });
+
   test('with fields of a later version are read without them', () => {
     const read = parseHeartbeat(heartbeat({ checkpoint: 'later' }), lubeck, bruges);
     assert.deepEqual(Object.keys(read).toSorted(), ['bundleSequence', 'contractVersion', 'offers']);

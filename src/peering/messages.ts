@@ -7,6 +7,7 @@ import { TrustDomain } from '../api/values/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
 import { peeringError } from './errors.ts';
+import type { Features } from './features.ts';
 
 /** The versions of this API that this site supports. Two sites use the highest that both support. */
 export const contractVersions: readonly number[] = [1];
@@ -28,7 +29,15 @@ export const paths = {
   announce: `${base}/announce`,
 } as const;
 
-const limits = { versions: 16, offers: 256, grantedTo: 1024, url: 2048, name: 253 } as const;
+const limits = {
+  versions: 16,
+  offers: 256,
+  grantedTo: 1024,
+  url: 2048,
+  name: 253,
+  features: 64,
+  endpoints: 16,
+} as const;
 
 export interface PreviewRequest {
   /** The public id of the invitation. */
@@ -48,16 +57,18 @@ export interface PreviewAnswer {
   readonly confirmation: boolean;
 }
 
-export interface RedeemRequest {
+export interface RedeemRequest extends Features {
   readonly contractVersions: readonly number[];
   readonly secret: Buffer;
   readonly trustDomain: TrustDomain;
   readonly url: URL;
-  /** The SPIFFE bundle document of the acceptor. */
-  readonly bundle: string;
+  /** The SPIFFE bundle document of the acceptor. A site without it is refused. */
+  readonly bundle?: string;
+  /** Whether the request has a certificate signing request, which only a child of this site may send. */
+  readonly hasCsr?: boolean;
 }
 
-export interface RedeemAnswer {
+export interface RedeemAnswer extends Features {
   /** `pending` until an operator of the inviting site has confirmed. */
   readonly state: 'accepted' | 'pending';
   readonly contractVersion: number;
@@ -132,7 +143,9 @@ export function parseRedeemRequest(body: Uint8Array): RedeemRequest {
     secret: message.bytes('secret', 32),
     trustDomain: message.trustDomain('trustDomain'),
     url,
-    bundle: message.text('bundle', /^\s*\{/),
+    ...message.optional('bundle', (bundle) => new Message({ bundle }).text('bundle', /^\s*\{/)),
+    ...(message.optional('csr', () => true).csr && { hasCsr: true }),
+    ...featuresIn(message),
   };
 }
 
@@ -141,7 +154,41 @@ export function parseRedeemAnswer(body: Uint8Array): RedeemAnswer {
   return {
     state: message.text('state', /^(?:accepted|pending)$/) as RedeemAnswer['state'],
     contractVersion: message.version('contractVersion'),
+    ...featuresIn(message),
   };
+}
+
+/** The features that the other site tells. Names are short, and each occurs once. */
+function featuresIn(message: Message): Features {
+  return {
+    ...message.optional('capabilities', asNames),
+    ...message.optional('extensionSlugs', asNames),
+    ...message.optional('endpoints', (value) => {
+      const endpoints = new Message({ value }).list('value', limits.endpoints, (item) => {
+        const endpoint = new Message(item);
+        const url = parseSiteURL(endpoint.text('url', /^https:\/\/\S{1,2040}$/));
+        if (url === undefined) throw malformed('the url of an endpoint is not a valid https URL');
+        return { name: endpoint.text('name', featureName), url: url.href };
+      });
+      once(endpoints.map(({ name }) => name));
+      return endpoints;
+    }),
+  };
+}
+
+/** A name of a feature or an endpoint, as long as a DNS label. */
+const featureName = /^[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?$/;
+
+function asNames(value: unknown): readonly string[] {
+  const names = new Message({ value }).list('value', limits.features, (item) =>
+    new Message({ item }).text('item', featureName),
+  );
+  once(names);
+  return names;
+}
+
+function once(names: readonly string[]): void {
+  if (new Set(names).size !== names.length) throw malformed('a name occurs twice in a list');
 }
 
 /** `sender` is the authenticated peer. It can offer only its own workloads. */

@@ -1,12 +1,10 @@
 // Starts the peering plane in a site: creates its controllers and routes.
 
-import type { Kind } from '../api/kind.ts';
 import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { withLiveStatus } from '../api/live-status.ts';
-import { checkSiteURL } from '../api/values/site-url.ts';
 import { Certificate } from '../core/identity/x509/certificate.ts';
 import { BundlePublisher } from '../core/identity/bundle/published-bundle.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
@@ -29,6 +27,7 @@ import { Inviter } from './handshake/inviter.ts';
 import type { OfferTold } from './messages.ts';
 import { offersFor } from './grants/offers.ts';
 import { operatorRoutes } from './routes/operator-routes.ts';
+import { admitPeer } from './peers/admit-peer.ts';
 import { PeerRepository, peersCollection } from './peers/peer-repository.ts';
 import { peerDirectory } from './peers/peer-directory.ts';
 import { PeerFederations, type SpiffeFederation } from './peers/peer-federation.ts';
@@ -126,6 +125,7 @@ export async function startPeering(
       ...federationRoutes({
         trustDomain,
         clock,
+        advertiseURL,
         federations,
         inviter,
         peerings,
@@ -151,14 +151,7 @@ export async function startPeering(
     peers: peerDirectory({ trustDomain, store, clock, audit }),
     admit: (kind, next, live, warn) => {
       if (kind === federationGrantKind) admitGrant(next, live, store, warn);
-      if (kind === (federationPeerKind as Kind)) {
-        checkSiteURL(
-          { kind: kind.kind, name: next.metadata.name },
-          'spec.url',
-          (next.spec as FederationPeer['spec']).url,
-          (live?.spec as FederationPeer['spec'] | undefined)?.url,
-        );
-      }
+      admitPeer(kind, next, live);
       return [];
     },
     accompany: (kind, next, live, by) => wishesOf(store, kind, next, live, by),

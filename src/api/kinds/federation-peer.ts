@@ -33,6 +33,27 @@ export const federationPeerKind = defineKind({
           default: 'active',
         }),
       ),
+      peerKind: optional(
+        s.string({
+          description:
+            'platform (the default): a site with its own trust domain. node: a machine of this site; reserved, and refused until a machine can be a peer.',
+          enum: ['platform', 'node'],
+        }),
+      ),
+      spawnRole: optional(
+        s.string({
+          description:
+            'symmetric (the default): both sites existed before, and became peers through an invitation. parent: this site created the peer. child: the peer created this site. parent and child are reserved, and refused until a site can create another.',
+          enum: ['parent', 'child', 'symmetric'],
+        }),
+      ),
+      spawnMode: optional(
+        s.string({
+          description:
+            'How a created site relates to the site that created it. managed_child: it gets SVIDs of its parent. autonomous_peer: it has authorities of its own. cluster_member: it is a node of this site. Only a created site has one, so every value is refused until a site can create another.',
+          enum: ['managed_child', 'autonomous_peer', 'cluster_member'],
+        }),
+      ),
     },
   }),
   status: s.object({
@@ -93,6 +114,44 @@ export const federationPeerKind = defineKind({
           description:
             'SHA-256 over the public keys of its authorities when it became a peer. Operators compare it by phone.',
           maxLength: 128,
+        }),
+      ),
+      capabilities: optional(
+        s.list({
+          description:
+            'The parts of the federation API that both sites agreed on in the handshake.',
+          listType: 'set',
+          maxItems: 64,
+          items: s.string({ description: 'One capability.', minLength: 1, maxLength: 63 }),
+        }),
+      ),
+      extensionSlugs: optional(
+        s.list({
+          description: 'Names of the optional features that the peer had at the handshake.',
+          listType: 'set',
+          maxItems: 64,
+          items: s.string({ description: 'One extension slug.', minLength: 1, maxLength: 63 }),
+        }),
+      ),
+      endpoints: optional(
+        s.list({
+          description: 'Where the peer said in the handshake that it can be reached.',
+          listType: 'map',
+          keys: ['name'],
+          maxItems: 16,
+          items: s.object({
+            description: 'One endpoint.',
+            fields: {
+              name: required(
+                s.string({
+                  description: 'What it is for. federation: the federation API.',
+                  minLength: 1,
+                  maxLength: 63,
+                }),
+              ),
+              url: required(s.string({ description: 'Its https URL.', maxLength: 2048 })),
+            },
+          }),
         }),
       ),
       lastHeartbeatAt: optional(

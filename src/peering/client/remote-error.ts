@@ -14,6 +14,7 @@ const codes: ReadonlyMap<string, PeeringErrorCode> = new Map(
     InvitationRefused: 'HANSA_INVITATION_REFUSED',
     InvitationUnknown: 'HANSA_INVITATION_UNKNOWN',
     ContractVersion: 'HANSA_CONTRACT_VERSION',
+    TrustMaterial: 'HANSA_TRUST_MATERIAL',
     PeerState: 'HANSA_PEER_STATE',
     PeerRefused: 'HANSA_PEER_REFUSED',
     Unauthorized: 'HANSA_UNAUTHENTICATED',
@@ -40,7 +41,9 @@ export function refusalOf(peer: string, response: TransportResponse): HansaError
 export function isFinal(error: unknown): boolean {
   return (
     error instanceof HansaError &&
-    (error.code.startsWith('HANSA_INVITATION_') || error.code === 'HANSA_CONTRACT_VERSION')
+    (error.code.startsWith('HANSA_INVITATION_') ||
+      error.code === 'HANSA_CONTRACT_VERSION' ||
+      error.code === 'HANSA_TRUST_MATERIAL')
   );
 }
 

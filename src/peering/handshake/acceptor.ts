@@ -29,6 +29,7 @@ import {
 import { refusalOf } from '../client/remote-error.ts';
 import type { PeeringSettings } from '../settings.ts';
 import { peeringError } from '../errors.ts';
+import { ownFeatures } from '../features.ts';
 
 export interface AcceptorParts {
   readonly trustDomain: TrustDomain;
@@ -107,6 +108,7 @@ export class Acceptor {
         trustDomain,
         url: new URL(advertiseURL()),
         bundle: await document(),
+        ...ownFeatures(advertiseURL()),
       });
       const told = parseRedeemAnswer(answer);
       agreeOnVersion([told.contractVersion], inviter.trustDomain.name);

@@ -130,6 +130,22 @@ suite('an invitation that this site accepted', () => {
     assert.equal(secrets.length, 1);
   });
 
+  test('records what the handshake agreed on in the status of the peer', async () => {
+    const site = await invited(async () => ({
+      ...(await answers('accepted')()),
+      capabilities: ['grants', 'teleport'],
+      extensionSlugs: ['overlay'],
+      endpoints: [{ name: 'federation', url: 'https://bruges.example:8443/' }],
+    }));
+    await reconcile(site);
+    const { capabilities, extensionSlugs, endpoints } = (await statusOf(site)) ?? {};
+    assert.deepEqual(capabilities, ['grants']);
+    assert.deepEqual(extensionSlugs, ['overlay']);
+    assert.deepEqual(endpoints, [{ name: 'federation', url: 'https://bruges.example:8443/' }]);
+    const { peerKind, spawnRole } = (await site.peers.get(name))?.spec ?? {};
+    assert.deepEqual([peerKind, spawnRole], ['platform', 'symmetric']);
+  });
+
   test('is asked about again while the operator there has not confirmed', async () => {
     let state: 'accepted' | 'pending' = 'pending';
     const site = await invited(() => answers(state)());

@@ -35,6 +35,7 @@ import {
 } from './records.ts';
 import type { Peerings } from './peerings.ts';
 import { isFinal } from '../client/remote-error.ts';
+import { agreedFeatures } from '../features.ts';
 import type { RedeemAnswer } from '../messages.ts';
 import type { PeeringSettings } from '../settings.ts';
 import { confirmPollMs } from '../timing.ts';
@@ -243,6 +244,7 @@ export class Handshake {
         state: 'accepted',
         bundle,
         contractVersion,
+        features: agreedFeatures(answer),
       });
       return undefined;
     }
@@ -332,7 +334,7 @@ export class Handshake {
     const event = followingStep(state, record.state);
     if (event === undefined) return peer;
     const reason = event === 'accept' ? acceptedBecause(name, record) : revokedBecause(record);
-    return peers.step(name, event, reason, agreedOn(record.contractVersion));
+    return peers.step(name, event, reason, agreedOn(record));
   }
 
   /** Applies the state: keeps the SPIFFEFederation, and suspends or resumes as `spec` says. */

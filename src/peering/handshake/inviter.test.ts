@@ -114,6 +114,52 @@ suite('an inviting site', () => {
     assert.equal(inviter.redemptionOf('mallory.example'), undefined);
   });
 
+  test('refuses a site that brings no bundle, and leaves the invitation open', async () => {
+    const secret = await invite();
+    const { revision } = store;
+    const message = {
+      contractVersions: [1],
+      secret,
+      trustDomain: bruges.trustDomain,
+      url: new URL('https://bruges.example:8443'),
+    };
+    const stranger = { chain: bruges.chain, address: '192.0.2.1' };
+    for (const [hasCsr, why] of [
+      [false, /neither a bundle nor a CSR/],
+      [true, /only a child of lubeck\.example may do that/],
+    ] as const) {
+      const request = { ...message, ...(hasCsr ? { hasCsr } : {}) };
+      const refusal = { code: 'HANSA_TRUST_MATERIAL', message: why };
+      await assert.rejects(inviter.redeem(request, stranger), refusal);
+      assert.match(denials.at(-1)?.reason ?? '', why);
+    }
+    assert.equal(store.revision, revision);
+    await redeem(secret, bruges);
+  });
+
+  test('keeps the capabilities that both sites have, and what the other site told', async () => {
+    const secret = await invite();
+    const endpoints = [{ name: 'federation', url: 'https://bruges.example:8443/' }];
+    const id = await inviter.redeem(
+      {
+        contractVersions: [1],
+        secret,
+        trustDomain: bruges.trustDomain,
+        url: new URL('https://bruges.example:8443'),
+        bundle: documentOf([bruges]),
+        capabilities: ['receipts', 'teleport'],
+        extensionSlugs: ['overlay'],
+        endpoints,
+      },
+      { chain: bruges.chain, address: '192.0.2.1' },
+    );
+    assert.deepEqual(inviter.invitations.get(id)?.value.redeemed?.features, {
+      capabilities: ['receipts'],
+      extensionSlugs: ['overlay'],
+      endpoints,
+    });
+  });
+
   test('refuses a site without a common version before it looks at the secret', async () => {
     const secret = await invite();
     const { revision } = store;

@@ -43,6 +43,7 @@ import {
 import { initialState } from '../peers/peer-states.ts';
 import { Peerings } from './peerings.ts';
 import type { InvitationRecord, Kept, Records, Redemption } from './records.ts';
+import { agreedFeatures } from '../features.ts';
 import { peeringError, type PeeringErrorCode } from '../errors.ts';
 
 export interface InviterParts {
@@ -205,7 +206,7 @@ export class Inviter {
       if (kept === undefined || !sameBytes(digest, Buffer.from(kept.value.digest, 'hex'))) {
         throw deny('HANSA_INVITATION_UNKNOWN', unknown, 'this site does not know the invitation');
       }
-      const bundle = this.#checkStranger(request, stranger, deny);
+      const { bundle, document } = this.#checkStranger(request, stranger, deny);
       this.#checkUsable(kept.value, claimed, deny);
       this.#checkKeys(kept.value, bundle, stranger, deny);
       const { redeemed } = kept.value;
@@ -226,7 +227,8 @@ export class Inviter {
       const proven = provenKeys(bundle, stranger, this.#parts.clock.now());
       const replaces = await this.#checkFree(claimed, bundle, proven, deny);
       try {
-        await this.#spend(kept, request, version, bundle, proven, stranger, replaces);
+        const proof = { bundle, document, proven, stranger };
+        await this.#spend(kept, request, version, proof, replaces);
         return kept.name;
       } catch (error) {
         // A concurrent redemption was faster: check which site it was.
@@ -239,9 +241,7 @@ export class Inviter {
     kept: Kept<InvitationRecord>,
     request: RedeemRequest,
     version: number,
-    bundle: Bundle,
-    proven: readonly string[],
-    stranger: Stranger,
+    { bundle, document, proven, stranger }: Proof,
     replaces: string | undefined,
   ): Promise<void> {
     const { clock, audit } = this.#parts;
@@ -271,10 +271,11 @@ export class Inviter {
           state: confirmation === undefined ? 'accepted' : initialState,
           trustDomain: claimed.name,
           url: request.url.href,
-          bundle: request.bundle,
+          bundle: document,
           fingerprint: fingerprintOf(keyDigests(bundle)),
           provenKeys: proven,
           contractVersion: version,
+          features: agreedFeatures(request),
           atMs: clock.now(),
           ...(confirmation === undefined ? {} : { confirmation }),
           ...(replaces === undefined ? {} : { replaces }),
@@ -363,7 +364,11 @@ export class Inviter {
   }
 
   /** Verifies the connection with the bundle in the request. This binds name, keys and connection together. */
-  #checkStranger(request: RedeemRequest, stranger: Stranger, deny: Deny): Bundle {
+  #checkStranger(
+    request: RedeemRequest,
+    stranger: Stranger,
+    deny: Deny,
+  ): Pick<Proof, 'bundle' | 'document'> {
     const { trustDomain, clock, own } = this.#parts;
     const claimed = request.trustDomain;
     const refuse = (why: string): HansaError =>
@@ -371,12 +376,19 @@ export class Inviter {
     if (claimed.equals(trustDomain)) {
       throw refuse(`${claimed.name} is the trust domain of the inviting site`);
     }
+    if (request.bundle === undefined) {
+      const why =
+        request.hasCsr === true
+          ? `${claimed.name} sent a CSR but no bundle, and only a child of ${trustDomain.name} may do that`
+          : `${claimed.name} sent neither a bundle nor a CSR`;
+      throw deny('HANSA_TRUST_MATERIAL', `Cannot accept the invitation: ${why}.`, why);
+    }
     const bundle = provenBundle(claimed, request.bundle, stranger, clock.now());
     if (typeof bundle === 'string') throw refuse(bundle);
     if (sharesAuthority(bundle, own.bundle)) {
       throw refuse(`the bundle of ${claimed.name} contains an authority of ${trustDomain.name}`);
     }
-    return bundle;
+    return { bundle, document: request.bundle };
   }
 
   /** A rejection leaves the invitation open for the site with the right keys. */
@@ -453,6 +465,16 @@ export class Inviter {
       return peeringError(code, message);
     };
   }
+}
+
+/** What a site that redeems has proven. */
+interface Proof {
+  readonly bundle: Bundle;
+  /** The bundle as the site sent it. */
+  readonly document: string;
+  /** SHA-256, in hex, of the keys that verified its certificate. */
+  readonly proven: readonly string[];
+  readonly stranger: Stranger;
 }
 
 type Deny = (code: PeeringErrorCode, message: string, reason: string) => HansaError;

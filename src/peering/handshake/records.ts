@@ -4,6 +4,7 @@
 import { hasCode } from '../../core/errors/error.ts';
 import { type Reader, recordReader } from '../../core/store/reader.ts';
 import type { Commit, Entry, Store } from '../../core/store/store.ts';
+import type { Features } from '../features.ts';
 import type { HandshakeState } from '../peers/peer-states.ts';
 import {
   type EarlierAcceptance,
@@ -43,6 +44,8 @@ export interface Peering {
   /** The verified SPIFFE bundle document of the other site. */
   readonly bundle?: string;
   readonly contractVersion?: number;
+  /** What the other site told about itself. */
+  readonly features?: Features;
   /** The uid of the revoked peer of this name that the new peer replaces. */
   readonly replaces?: string;
   /** The uid of the peer that it created. It never creates another one. */

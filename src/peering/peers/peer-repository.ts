@@ -8,6 +8,7 @@ import { hasCode } from '../../core/errors/error.ts';
 import type { Requester } from '../../core/access/audit-draft.ts';
 import { findCondition, setCondition } from '../../core/reconcile/conditions.ts';
 import type { ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
+import type { Features } from '../features.ts';
 import {
   initialState,
   nextState,
@@ -126,7 +127,11 @@ export class PeerRepository {
   async #create({ name, url }: NewPeer): Promise<FederationPeer | undefined> {
     try {
       return await this.#peers.create(
-        { name, spec: { url, desiredState: 'active' }, finalizers: [peerFinalizer] },
+        {
+          name,
+          spec: { url, desiredState: 'active', peerKind: 'platform', spawnRole: 'symmetric' },
+          finalizers: [peerFinalizer],
+        },
         peeringWrites,
       );
     } catch (error) {
@@ -287,7 +292,17 @@ function positioned(
 
 export const peersCollection = federationPeerKind.plural;
 
-/** The version of the handshake counts from then on, whatever a heartbeat says. */
-export function agreedOn(contractVersion: number | undefined): (status: PeerStatus) => PeerStatus {
-  return (status) => (contractVersion === undefined ? status : { ...status, contractVersion });
+/** What the handshake agreed on counts from then on, whatever a heartbeat says. */
+export function agreedOn({
+  contractVersion,
+  features,
+}: {
+  readonly contractVersion?: number;
+  readonly features?: Features;
+}): (status: PeerStatus) => PeerStatus {
+  return (status) => ({
+    ...status,
+    ...(contractVersion === undefined ? {} : { contractVersion }),
+    ...features,
+  });
 }

@@ -32,10 +32,12 @@ import { PeerRate } from '../peers/peer-rate.ts';
 import type { Peerings } from '../handshake/peerings.ts';
 import { messageCost, messageLimit } from '../timing.ts';
 import { peeringError } from '../errors.ts';
+import { ownFeatures } from '../features.ts';
 
 export interface FederationRoutesParts {
   readonly trustDomain: TrustDomain;
   readonly clock: Clock;
+  readonly advertiseURL: () => string;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
   readonly peerings: Peerings;
@@ -46,7 +48,7 @@ export interface FederationRoutesParts {
 
 export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRoute[] {
   const { trustDomain, federations, inviter, peerings, handshake } = parts;
-  const { heartbeats, results } = parts;
+  const { heartbeats, results, advertiseURL } = parts;
   const rate = new PeerRate(parts.clock, messageLimit);
   return [
     route({
@@ -89,6 +91,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
         return answer({
           state: waits ? 'pending' : 'accepted',
           contractVersion: redeemed?.contractVersion ?? agreedByDefault,
+          ...ownFeatures(advertiseURL()),
         });
       },
     }),
