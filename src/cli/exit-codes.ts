@@ -49,6 +49,7 @@ const byErrorCode: Readonly<Record<CoreErrorCode, ExitName>> = {
   HANSA_EXPIRED: 'conflict',
   HANSA_UNAUTHENTICATED: 'unauthenticated',
   HANSA_FORBIDDEN: 'forbidden',
+  HANSA_APPROVAL_REQUIRED: 'forbidden',
   HANSA_METHOD_NOT_ALLOWED: 'invalid',
   HANSA_NOT_ACCEPTABLE: 'invalid',
   HANSA_UNSUPPORTED_MEDIA_TYPE: 'invalid',

@@ -4,6 +4,8 @@
 import type { Registry } from '../api/registry.ts';
 import type { Authenticator } from '../core/access/authenticator.ts';
 import type { Authorizer } from '../core/access/authorizer.ts';
+import type { ApprovalGate } from '../core/approvals/approval-gate.ts';
+import type { Approvers } from '../core/approvals/approvers.ts';
 import { bindingsCollection, rolesCollection } from '../core/access/policy.ts';
 import { type KindName, tokenKind } from '../core/access/presets.ts';
 import { type TokenRegister, tokensCollection } from '../core/access/token-register.ts';
@@ -39,6 +41,8 @@ export interface SiteAccess {
   readonly budget: RecordBudget;
   /** The audit log, which counts the records of each caller. */
   readonly counted: ReturnType<RecordBudget['counting']>;
+  readonly gate: ApprovalGate;
+  readonly approvers: Approvers;
 }
 
 export interface SiteDispatchers {
@@ -56,7 +60,7 @@ export interface SiteDispatchers {
 export function createDispatchers(
   { config, clock, random, log, metrics, version }: SiteOptions,
   { health, store, audit, authority }: Foundation,
-  { registry, kindNames, authorizer, tokens, budget, counted }: SiteAccess,
+  { registry, kindNames, authorizer, tokens, budget, counted, approvers }: SiteAccess,
   planes: PlaneHost,
   writer: ResourceWriter,
 ): SiteDispatchers {
@@ -83,7 +87,7 @@ export function createDispatchers(
     ...healthRoutes(health),
     ...auditRoutes({ audit, auditLog: store.auditLog }),
     ...accessRoutes(
-      { store, clock, random, authorizer, tokens, audit: counted },
+      { store, clock, random, authorizer, tokens, audit: counted, approvers },
       { store, clock, tokens, audit: counted, issuer: authority.reservedIssuer('user') },
     ),
     ...planes.apiRoutes,

@@ -4,10 +4,15 @@
 import { hostname } from 'node:os';
 import type { Kind } from '../api/kind.ts';
 import { type Resource, timestamp } from '../api/object.ts';
+import { type Approval, approvalKind } from '../api/kinds/approval.ts';
 import { coreKinds } from '../api/kinds/core-kinds.ts';
 import { createRegistry } from '../api/registry.ts';
 import { Authenticator } from '../core/access/authenticator.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
+import { approvalController, observeApprovals } from '../core/approvals/approval-controller.ts';
+import { ApprovalGate } from '../core/approvals/approval-gate.ts';
+import { Approvers } from '../core/approvals/approvers.ts';
+import { decideApproval } from '../core/approvals/decide-approval.ts';
 import { checkEscalation } from '../core/access/escalation.ts';
 import { checkGuardedFields } from '../core/access/guarded-fields.ts';
 import { checkOrigin } from '../core/access/origin.ts';
@@ -40,6 +45,7 @@ import { type RouteRow, routeRows } from './routes/route-rows.ts';
 import { RecordBudget } from './audit/record-budget.ts';
 import { resourceClient } from './resources/resource-client.ts';
 import { syncedResources } from './resources/synced-resources.ts';
+import { admitApprovalPolicy, writeApprovals } from './approvals/write-approvals.ts';
 import { ResourceWriter } from './resources/writer.ts';
 import { auditKind } from './routes/audit-routes.ts';
 import { type Foundation, layFoundation } from './site-foundation.ts';
@@ -101,6 +107,7 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
   const ownBundle: BundleSource = {
     bundleFor: (domain) => (domain.equals(trustDomain) ? authority.bundle : undefined),
   };
+  observeApprovals(metrics, store, clock, access.approvers);
   const planes = new PlaneHost(ownBundle);
   const writer = createWriter(options, foundation, access, planes);
   // The port is known when the listener is open.
@@ -181,26 +188,52 @@ async function prepareAccess(
   const authenticator = new Authenticator({ trustDomain, tokens, clock });
   const budget = new RecordBudget(config.limits.recordsPerSecond, clock);
   const counted = budget.counting(audit);
-  return { registry, kindNames, authorizer, tokens, authenticator, budget, counted };
+  const actions = planeList.flatMap((plane) => plane.approvalActions ?? []);
+  const gate = new ApprovalGate({ store, clock, random, audit: counted, authorizer, actions });
+  const approvers = new Approvers({ clock, authorizer, tokens, gate });
+  return {
+    registry,
+    kindNames,
+    authorizer,
+    tokens,
+    authenticator,
+    budget,
+    counted,
+    gate,
+    approvers,
+  };
 }
 
 /** Creates the writer, the only way to change resources. */
 function createWriter(
   { clock, random }: SiteOptions,
   { store }: Foundation,
-  { authorizer, counted }: SiteAccess,
+  { registry, authorizer, counted, gate, approvers }: SiteAccess,
   planes: PlaneHost,
 ): ResourceWriter {
+  const approvals = { gate, approvers, authorizer };
   return new ResourceWriter({
     store,
     clock,
     random,
     auditRow: auditWrites(counted),
     accompany: (kind, next, live, by) => planes.accompany(kind, next, live, by),
+    approve: writeApprovals(approvals),
+    decide: (caller, kind, next, live) =>
+      kind === (approvalKind as Kind)
+        ? decideApproval(
+            authorizer,
+            caller,
+            next as unknown as Approval | undefined,
+            live as unknown as Approval | undefined,
+            clock.now(),
+          )
+        : undefined,
     admit: (caller, kind, next, live, warn) => {
       checkGuardedFields(authorizer, caller, kind, next, live);
       checkOrigin((asked) => authorizer.isUnlimited(asked), caller, kind.plural, next, live);
       admitSite(kind, next as Resource | undefined, live as Resource | undefined);
+      admitApprovalPolicy(approvals, registry.kinds, kind, next, live);
       const expected = planes.admit(kind, next, live, warn);
       return [...expected, ...checkEscalation(authorizer, caller, kind.kind, next, live)];
     },
@@ -210,7 +243,7 @@ function createWriter(
 function startPlanes(
   { config, clock, random, log, metrics, version, planes: list = [] }: SiteOptions,
   { folder, store, sealer, trustDomain, authority, credentials }: Foundation,
-  { registry, authorizer, budget, counted }: SiteAccess,
+  { registry, authorizer, budget, counted, gate }: SiteAccess,
   planes: PlaneHost,
   writer: ResourceWriter,
   advertise: () => string,
@@ -237,6 +270,7 @@ function startPlanes(
     advertiseURL: () => advertisedURL(store, advertise()),
     jwtIssuer: () => planes.jwtIssuer,
     connectCluster: (cluster) => planes.connectCluster(cluster),
+    approvals: gate,
     enforcement: new EnforcementPoints(),
     agentSections: new AgentSections(),
     resources: <R extends Resource>(kind: Kind) =>
@@ -368,6 +402,13 @@ async function startControllers(
           }));
         },
       },
+    }),
+  );
+  runtime.start(
+    approvalController({
+      store,
+      clock,
+      client: resourceClient<Approval>(approvalKind, { store, writer, clock }),
     }),
   );
   planes.startControllers(runtime);

@@ -17,8 +17,8 @@ const examples = readdirSync(join(repository, 'examples'), { recursive: true, en
   .filter((path) => path.endsWith('.yaml') && !others.test(path))
   .toSorted();
 
-/** Peers are made by invitations alone. */
-const notWritten = ['FederationPeer'];
+/** Peers are made by invitations alone, and Approvals by the site. */
+const notWritten = ['FederationPeer', 'Approval'];
 
 suite('the manifests in examples', () => {
   const folder = temporaryFolder();

@@ -22,6 +22,7 @@ import { FederatedBundles } from '../../src/trust/federation/federated-bundles.t
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
 import type { Plane, PlaneContext } from '../../src/core/plane/plane.ts';
 import { AgentSections } from '../../src/core/agent/section.ts';
+import { ApprovalGate } from '../../src/core/approvals/approval-gate.ts';
 import { EnforcementPoints } from '../../src/core/plane/enforcement.ts';
 import type { PlaneRoute } from '../../src/core/plane/route.ts';
 import { LeaseLeadership } from '../../src/core/reconcile/lease-leadership.ts';
@@ -174,6 +175,14 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     reservedDomains: [],
     transport: new SiteTransport({ process, own, resolve, at, refused }),
     dataDir: '/nowhere',
+    approvals: new ApprovalGate({
+      store,
+      clock,
+      random,
+      audit,
+      authorizer,
+      actions: peeringPlane.approvalActions ?? [],
+    }),
     enforcement: new EnforcementPoints(),
     agentSections: new AgentSections(),
     advertiseURL: () => `https://${node}:8443`,

@@ -14,8 +14,12 @@ export const siteKind = defineKind({
   names: 'dns-subdomain',
   singleton: 'site',
   editable: true,
-  // This field decides where peers connect.
-  guardedFields: [{ field: 'spec.advertiseURL', subresource: 'advertise' }],
+  guardedFields: [
+    // This field decides where peers connect.
+    { field: 'spec.advertiseURL', subresource: 'advertise' },
+    // This field decides what needs the consent of another person.
+    { field: 'spec.approvals', subresource: 'approvals' },
+  ],
   specRequired: false,
   spec: s.object({
     description: 'Descriptions of the site, and its advertised URL.',
@@ -45,6 +49,43 @@ export const siteKind = defineKind({
             'The https URL of the federation listener as peers reach it; invitations contain it. Overrides --advertise. Changing it needs the role admin, or a rule with the verb update on the subresource advertise.',
           maxLength: 2048,
           pattern: '^https://[^\\s/?#@]+(/[^\\s?#]*)?$',
+        }),
+      ),
+      approvals: optional(
+        s.object({
+          description:
+            'Which actions need approval. Changing it needs the role admin, or a rule with the verb update on the subresource approvals. Weakening it needs an approval under the policy before the change.',
+          fields: {
+            rules: optional(
+              s.list({
+                description: 'One rule for each action. Other actions keep their defaults.',
+                listType: 'map',
+                keys: ['action'],
+                maxItems: 128,
+                items: s.object({
+                  description: 'How one action is approved.',
+                  fields: {
+                    action: required(
+                      s.string({
+                        description:
+                          'An action of a plane, such as peer.confirm, or KIND.create, KIND.update or KIND.delete for changes of resources.',
+                        minLength: 1,
+                        maxLength: 128,
+                        pattern: '^[A-Za-z][A-Za-z0-9]*\\.[a-z]+$',
+                      }),
+                    ),
+                    mode: required(
+                      s.string({
+                        description:
+                          'none: no approval. approver: the caller needs the right to approve, or the approval of someone who has it. two-person: always the approval of another user, whose credential did not come through the admin socket.',
+                        enum: ['none', 'approver', 'two-person'],
+                      }),
+                    ),
+                  },
+                }),
+              }),
+            ),
+          },
         }),
       ),
     },

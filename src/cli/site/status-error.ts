@@ -12,6 +12,7 @@ const byReason: ReadonlyMap<string, ErrorCode> = new Map(
     NotFound: 'HANSA_NOT_FOUND',
     MethodNotAllowed: 'HANSA_METHOD_NOT_ALLOWED',
     NotAcceptable: 'HANSA_NOT_ACCEPTABLE',
+    ApprovalRequired: 'HANSA_APPROVAL_REQUIRED',
     LimitReached: 'HANSA_LIMIT',
     AlreadyExists: 'HANSA_ALREADY_EXISTS',
     Conflict: 'HANSA_CONFLICT',

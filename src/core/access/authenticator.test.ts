@@ -41,6 +41,7 @@ test('a user SVID of the own trust domain makes its user', async () => {
     groups: ['system:authenticated'],
     via: 'certificate',
     credential: '0a1b',
+    origin: 'socket',
   });
 });
 
@@ -91,6 +92,7 @@ test('a bearer token makes its user until it is revoked', async () => {
       groups: ['hansa:tokens', 'system:authenticated'],
       via: 'token',
       credential: 'ci',
+      origin: 'token',
     });
   await revokeToken(scene, socketOwner, 'ci');
   refused(scene.authenticator, tls({ authorization: `Bearer ${token}` }));
@@ -128,6 +130,7 @@ test('a certificate of a token lives and dies with that very token', async () =>
     groups: ['hansa:tokens', 'system:authenticated'],
     via: 'certificate',
     credential: '0a1b',
+    origin: 'token',
   });
   await revokeToken(scene, socketOwner, 'ci');
   refused(scene.authenticator, tls({ peer: first }));

@@ -20,7 +20,16 @@ export interface Caller {
     | 'anonymous';
   /** What authenticated the caller, for the audit log: a token's name or a certificate's serial number. */
   readonly credential?: string;
+  /** Where the credential came from. Absent for callers that are neither users nor tokens of the site. */
+  readonly origin?: CredentialOrigin;
 }
+
+/**
+ * socket: the admin socket, or a user SVID that it issued, for whatever user. token: a token, or a user SVID that
+ * was obtained with one. The SPIFFE ID of a user SVID tells them apart (`tokenSegment`), and the authority of the
+ * site signs it, so no holder can change it.
+ */
+export type CredentialOrigin = 'socket' | 'token';
 
 /** Every caller that presented a good credential, as in Kubernetes. */
 export const authenticatedGroup = 'system:authenticated';
@@ -49,15 +58,24 @@ const adminGroups = [adminsGroup, authenticatedGroup];
 const personGroups = [authenticatedGroup];
 const tokenGroups = [tokensGroup, authenticatedGroup];
 
-export const socketOwner: Caller = { user: adminUser, groups: adminGroups, via: 'socket' };
+export const socketOwner: Caller = {
+  user: adminUser,
+  groups: adminGroups,
+  via: 'socket',
+  origin: 'socket',
+};
 
-/** A person with a user SVID. `admin` is in the group of admins because only the socket's owner obtains that name. */
+/**
+ * A person with a user SVID. `admin` is in the group of admins because only the socket's owner obtains that name.
+ * Only the admin socket issues SVIDs that name persons.
+ */
 export function personCaller(name: string, serialNumber: string): Caller {
   return {
     user: name,
     groups: name === adminUser ? adminGroups : personGroups,
     via: 'certificate',
     credential: serialNumber,
+    origin: 'socket',
   };
 }
 
@@ -71,7 +89,7 @@ export function tokenCaller(
   via: 'token' | 'certificate' = 'token',
   credential: string = tokenName,
 ): Caller {
-  return { user: tokenUser(tokenName), groups: tokenGroups, via, credential };
+  return { user: tokenUser(tokenName), groups: tokenGroups, via, credential, origin: 'token' };
 }
 
 export function controllerCaller(name: string): Caller {

@@ -76,8 +76,7 @@ export function presetRoles(
       read,
       ...(editable.length === 0 ? [] : [{ kinds: editable, verbs: ['create', 'update', 'patch'] }]),
     ],
-    // The kind Approval does not exist yet, but the role of existing sites has this rule. A user decides
-    // an approval by updating it, which also needs the verb `approve`.
+    // A user decides an approval by updating it, which also needs the verb `approve`.
     approver: [read, { kinds: ['Approval'], verbs: ['approve', 'update', 'patch'] }],
     admin: [
       { kinds: [everything], verbs: [everything] },

@@ -5,6 +5,7 @@
 // adds one binding, for the requested role. Revocation deletes the token's record and that binding.
 
 import { timestamp } from '../../api/object.ts';
+import type { Approvers } from '../approvals/approvers.ts';
 import type { AuditDraft } from '../audit/event.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import { HansaError, hasCode } from '../errors/error.ts';
@@ -34,6 +35,8 @@ export interface TokenParts {
   readonly authorizer: Authorizer;
   readonly tokens: TokenRegister;
   readonly audit: AccessAudit;
+  /** Protects the right to approve. Tests without approvals leave it out. */
+  readonly approvers?: Pick<Approvers, 'allowToken' | 'checkRevocation'>;
 }
 
 export interface TokenSummary {
@@ -102,11 +105,14 @@ export async function createToken(
     requireRight(parts, caller, 'create');
     refuseExisting(parts, name);
     const held = checkGrant(parts, caller, name, role);
+    const asked = { name, role, ttlSeconds };
+    const spent = await parts.approvers?.allowToken(asked, { caller, origin });
     await parts.store.commit({
       expect: [
         { collection: tokensCollection, name, at: 'absent' },
         { collection: bindingsCollection, name: bindingName(name), at: 'absent' },
         ...held,
+        ...(spent?.expect ?? []),
       ],
       put: [
         {
@@ -123,11 +129,15 @@ export async function createToken(
           labels: { [tokenLabel]: name },
           spec: { role, subjects: [{ kind: 'Token', name }] },
         }),
+        ...(spent?.put ?? []),
       ],
       audit: [
-        draft('create', tokenKind.kind, name, `id ${id}, role ${role}, until ${made.expiresAt}`),
-        draft('create', 'RoleBinding', bindingName(name), `role ${role} to Token ${name}`),
-      ].map((row) => parts.audit.record(row)),
+        ...[
+          draft('create', tokenKind.kind, name, `id ${id}, role ${role}, until ${made.expiresAt}`),
+          draft('create', 'RoleBinding', bindingName(name), `role ${role} to Token ${name}`),
+        ].map((row) => parts.audit.record(row)),
+        ...(spent?.audit ?? []),
+      ],
     });
   });
   return { ...summaryOf(parts, made), token };
@@ -164,8 +174,10 @@ export async function revokeToken(
       );
     const binding = parts.store.get(bindingsCollection, bindingName(name));
     const ours = binding !== undefined && isOwnBinding(binding, name);
+    const relied = parts.approvers?.checkRevocation(name);
+    const other = relied === undefined ? undefined : parts.store.get(tokensCollection, relied);
     await parts.store.commit({
-      expect: [entry, ...(ours ? [binding] : [])].map(
+      expect: [entry, ...(ours ? [binding] : []), ...(other === undefined ? [] : [other])].map(
         (known): RecordExpectation => ({
           collection: known.collection,
           name: known.name,

@@ -68,6 +68,11 @@ export const errorCatalog = {
     remedy:
       'Ask a user with the role admin for a role that allows the verb on this kind; `hansa access list` shows who has which role.',
   },
+  HANSA_APPROVAL_REQUIRED: {
+    meaning: 'The action needs the approval of another user. The message names the Approval.',
+    remedy:
+      'Ask a user with the role approver to run `hansa approval approve NAME`. Then repeat the request unchanged.',
+  },
   HANSA_METHOD_NOT_ALLOWED: {
     meaning: 'The path exists, but does not support this method.',
     remedy: 'Use one of the verbs that `kubectl api-resources -o wide` lists for the kind.',

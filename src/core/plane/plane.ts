@@ -7,6 +7,8 @@ import type { Resource } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Requester } from '../access/audit-draft.ts';
 import type { PresetAdditions } from '../access/presets.ts';
+import type { ApprovalGate } from '../approvals/approval-gate.ts';
+import type { DeclaredAction } from '../approvals/policy.ts';
 import type { AgentSections } from '../agent/section.ts';
 import type { Audit } from '../audit/log.ts';
 import type { Clock, Random } from '../clock/clock.ts';
@@ -58,6 +60,8 @@ export interface PlaneContext {
   readonly jwtIssuer: () => string | undefined;
   /** `RunningPlane.connectCluster` of the plane that provides it. Throws HANSA_UNAVAILABLE where no plane does. */
   readonly connectCluster: (cluster: Cluster) => KubeClient;
+  /** For actions that are not writes of resources. Those pass it by themselves. */
+  readonly approvals: Pick<ApprovalGate, 'allow' | 'review'>;
   /** The registry of enforcement points. */
   readonly enforcement: EnforcementPoints;
   /** The registry of what agents get. */
@@ -169,6 +173,8 @@ export interface Plane<Settings = unknown> extends PlaneCommandLine<Settings> {
   reservedDomains?(settings: Settings): readonly string[];
   /** Preset rules in addition to those of its kinds (`editable`), and preset roles and bindings. */
   readonly presets?: PresetAdditions;
+  /** Actions that can need approval, with their defaults. Writes of resources need no declaration. */
+  readonly approvalActions?: readonly DeclaredAction[];
   /** Its pages in docs/guide, without the ending `.md`. A page belongs to the site or to one plane. */
   readonly guide?: readonly string[];
   /** For the last line of the greeting: the arguments of a command that an owner may want next. */

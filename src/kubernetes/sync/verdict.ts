@@ -10,6 +10,7 @@ const maxMessageLength = 1024;
 /** Failures that stay until somebody changes something. */
 const reasons: ReadonlyMap<CoreErrorCode, string> = new Map<CoreErrorCode, string>([
   ['HANSA_FORBIDDEN', 'Forbidden'],
+  ['HANSA_APPROVAL_REQUIRED', 'ApprovalRequired'],
   ['HANSA_INVALID', 'Invalid'],
   ['HANSA_BAD_REQUEST', 'Invalid'],
   ['HANSA_APPLY_MISMATCH', 'Invalid'],

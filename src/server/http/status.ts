@@ -19,6 +19,7 @@ const mappings: Readonly<Record<CoreErrorCode, HttpMapping>> = {
   HANSA_BAD_REQUEST: { status: 400, reason: 'BadRequest' },
   HANSA_UNAUTHENTICATED: { status: 401, reason: 'Unauthorized' },
   HANSA_FORBIDDEN: { status: 403, reason: 'Forbidden' },
+  HANSA_APPROVAL_REQUIRED: { status: 403, reason: 'ApprovalRequired' },
   HANSA_LIMIT: { status: 403, reason: 'LimitReached' },
   HANSA_NOT_FOUND: { status: 404, reason: 'NotFound' },
   HANSA_METHOD_NOT_ALLOWED: { status: 405, reason: 'MethodNotAllowed' },

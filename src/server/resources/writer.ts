@@ -3,12 +3,15 @@
 
 import { keepTimesIfUnchanged, recordUpdate } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
-import { apiVersion, group, type JsonObject, timestamp } from '../../api/object.ts';
+import { apiVersion, group, type Json, type JsonObject, timestamp } from '../../api/object.ts';
 import { finalizerWarnings } from '../../api/metadata/metadata-rules.ts';
-import { objectSchema, validateObject, validateStatus } from '../../api/resource-schema.ts';
+import { objectSchema } from '../../api/resource-schema.ts';
 import { invalid, invalidObject } from '../../api/schema/field-error.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
 import type { Requester } from '../../core/access/audit-draft.ts';
+import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
+import type { Decided } from '../../core/approvals/decide-approval.ts';
+import type { WriteOperation } from '../../core/approvals/policy.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
@@ -33,6 +36,12 @@ import {
   prepareForUpdate,
   wipeSystemFields,
 } from './prepare.ts';
+import {
+  checkPreconditions,
+  refuseInvalid,
+  refuseUnreadable,
+  versionProblem,
+} from './write-checks.ts';
 
 /** Describes a write, for the audit log. */
 export interface WriteRecord {
@@ -63,6 +72,18 @@ export type Admission = (
   warn?: (text: string) => void,
 ) => readonly Expectation[];
 
+/** A valid and admitted write, before its commit. */
+export interface ProposedWrite {
+  readonly by: Requester;
+  readonly kind: Kind;
+  readonly operation: WriteOperation;
+  /** Undefined for a deletion. */
+  readonly next: ObjectDraft | undefined;
+  readonly live: ObjectDraft | undefined;
+  readonly dryRun: boolean;
+  readonly warn: ((text: string) => void) | undefined;
+}
+
 export interface WriterParts {
   readonly store: Store;
   readonly clock: Clock;
@@ -75,6 +96,18 @@ export interface WriterParts {
     live: ObjectDraft | undefined,
     by: Requester,
   ) => Accompaniment | undefined;
+  /**
+   * Asks for approval of a write that needs one. Undefined if it needs none. Rejects with
+   * HANSA_APPROVAL_REQUIRED. Only warns for a dry run.
+   */
+  readonly approve?: (write: ProposedWrite) => Promise<SpentApproval | undefined> | undefined;
+  /** The decision that a write of an Approval contains, and the status that it leads to. Throws to reject the write. */
+  readonly decide?: (
+    caller: Caller,
+    kind: Kind,
+    next: ObjectDraft | undefined,
+    live: ObjectDraft | undefined,
+  ) => Decided | undefined;
   /** Undefined if the write gets no record, such as a status write without a transition. */
   readonly auditRow: (record: WriteRecord) => AuditRow | undefined;
 }
@@ -172,8 +205,20 @@ export class ResourceWriter {
     if (existing !== undefined) {
       throw alreadyExists(kind, name, objectOf(existing).metadata.deletionTimestamp !== undefined);
     }
-    if (context.options.dryRun) return { object: next, entry: undefined, created: true };
-    const written = await this.#commit(kind, undefined, next, undefined, expectations, context);
+    this.#parts.decide?.(context.caller, kind, next, undefined);
+    const { dryRun } = context.options;
+    const asked = this.#approve(kind, 'create', next, undefined, dryRun, context);
+    const spent = asked && (await asked);
+    if (dryRun) return { object: next, entry: undefined, created: true };
+    const written = await this.#commit(
+      kind,
+      undefined,
+      next,
+      undefined,
+      expectations,
+      context,
+      spent,
+    );
     return { ...written, created: true };
   }
 
@@ -236,21 +281,44 @@ export class ResourceWriter {
     refuseUnreadable(resourceVersion);
     if (resourceVersion !== live.metadata.resourceVersion)
       throw conflict(kind, name, modifiedSince);
-    const next = keepTimesIfUnchanged(
+    const prepared = keepTimesIfUnchanged(
       live as JsonObject,
       prepareForUpdate(kind, subresource, changed, live) as JsonObject,
     ) as ObjectDraft;
-    refuseInvalid(kind, next, live, subresource);
-    for (const warning of finalizerWarnings(next.metadata, live.metadata)) context.warn?.(warning);
-    const expectations = this.#parts.admit(context.caller, kind, next, live, context.warn);
+    refuseInvalid(kind, prepared, live, subresource);
+    for (const warning of finalizerWarnings(prepared.metadata, live.metadata))
+      context.warn?.(warning);
+    const expectations = this.#parts.admit(context.caller, kind, prepared, live, context.warn);
+    const isOfSpec = subresource === undefined;
+    const decided = isOfSpec
+      ? this.#parts.decide?.(context.caller, kind, prepared, live)
+      : undefined;
+    const next = decided === undefined ? prepared : { ...prepared, status: decided.status as Json };
+    const { dryRun } = context.options;
     if (isDeletionDue(next)) {
-      if (!context.options.dryRun)
-        await this.#commit(kind, subresource, undefined, entry, expectations, context);
+      if (!dryRun) await this.#commit(kind, subresource, undefined, entry, expectations, context);
       return { object: next, entry: undefined, created: false };
     }
     if (jsonEquals(next, live)) return { object: live, entry, created: false };
-    if (context.options.dryRun) return { object: next, entry: undefined, created: false };
-    return this.#commit(kind, subresource, next, entry, expectations, context);
+    const asked = isOfSpec ? this.#approve(kind, 'update', next, live, dryRun, context) : undefined;
+    const spent = asked && (await asked);
+    if (dryRun) return { object: next, entry: undefined, created: false };
+    const as = decided === undefined ? context : { ...context, transition: decided };
+    return this.#commit(kind, subresource, next, entry, expectations, as, spent);
+  }
+
+  /** Undefined where the write needs no approval, so that it goes on without a pause. */
+  #approve(
+    kind: Kind,
+    operation: WriteOperation,
+    next: ObjectDraft | undefined,
+    live: ObjectDraft | undefined,
+    dryRun: boolean,
+    context: WriteContext,
+  ): Promise<SpentApproval | undefined> | undefined {
+    const { warn } = context;
+    const by = requesterOf(context);
+    return this.#parts.approve?.({ by, kind, operation, next, live, dryRun, warn });
   }
 
   async delete(
@@ -265,19 +333,24 @@ export class ResourceWriter {
       const live = objectOf(entry);
       checkPreconditions(kind, live, options);
       const expectations = this.#parts.admit(context.caller, kind, undefined, live);
+      this.#parts.decide?.(context.caller, kind, undefined, live);
       const uid = live.metadata.uid as string;
+      const marked = live.metadata.deletionTimestamp !== undefined;
+      const asked = marked
+        ? undefined
+        : this.#approve(kind, 'delete', undefined, live, options.dryRun, context);
+      const spent = asked && (await asked);
       try {
         if ((live.metadata.finalizers ?? []).length > 0) {
-          const marked = live.metadata.deletionTimestamp !== undefined;
           const next = marked ? live : markDeleted(live, this.#parts.clock.now());
           const pending =
             marked || options.dryRun
               ? { object: next, entry: marked ? entry : undefined, created: false }
-              : await this.#commit(kind, undefined, next, entry, expectations, context);
+              : await this.#commit(kind, undefined, next, entry, expectations, context, spent);
           return { pending, uid, last: live };
         }
         if (!options.dryRun)
-          await this.#commit(kind, undefined, undefined, entry, expectations, context);
+          await this.#commit(kind, undefined, undefined, entry, expectations, context, spent);
         return { pending: undefined, uid, last: live };
       } catch (error) {
         if (!(error instanceof Overtaken)) throw error;
@@ -293,6 +366,7 @@ export class ResourceWriter {
     before: Entry | undefined,
     expectations: readonly Expectation[],
     context: WriteContext,
+    spent?: SpentApproval,
   ): Promise<Written> {
     const name = next?.metadata.name ?? (before as Entry).name;
     const live = before === undefined ? undefined : objectOf(before);
@@ -316,6 +390,7 @@ export class ResourceWriter {
         { collection: kind.plural, name, at: before?.revision ?? 'absent' },
         ...expectations,
         ...(context.expect ?? []),
+        ...(spent?.expect ?? []),
       ],
       put: [
         ...(next === undefined
@@ -328,12 +403,15 @@ export class ResourceWriter {
               },
             ]),
         ...(beside?.put ?? []),
+        ...(spent?.put ?? []),
       ],
       delete: [
         ...(next === undefined ? [{ collection: kind.plural, name }] : []),
         ...(beside?.delete ?? []),
       ],
-      ...(row === undefined ? {} : { audit: [row] }),
+      ...(row === undefined && spent === undefined
+        ? {}
+        : { audit: [...(row === undefined ? [] : [row]), ...(spent?.audit ?? [])] }),
       ...(context.fence === undefined ? {} : { fence: context.fence }),
     });
     const entry = next === undefined ? undefined : entries[0];
@@ -391,63 +469,4 @@ function madeBy(
   }
   refuseUnreadable(made.metadata.resourceVersion ?? '');
   return wipeSystemFields(made);
-}
-
-/** The error of Go's parser for a version that is not an unsigned 64-bit number. Empty is valid. */
-function versionProblem(version: string): string | undefined {
-  if (!/^\d*$/.test(version)) return 'invalid syntax';
-  const digits = version.replace(/^0+/, '');
-  // Parsing a very long number is slow.
-  return digits.length > 20 || BigInt(digits) >= 2n ** 64n ? 'value out of range' : undefined;
-}
-
-function refuseUnreadable(version: string): void {
-  const problem = versionProblem(version);
-  if (problem === undefined) return;
-  throw badRequest(`strconv.ParseUint: parsing ${JSON.stringify(version)}: ${problem}`);
-}
-
-function refuseInvalid(
-  kind: Kind,
-  next: ObjectDraft,
-  live: ObjectDraft | undefined,
-  subresource?: 'status',
-): void {
-  const errors =
-    subresource === 'status' && live !== undefined
-      ? validateStatus(kind, next, live)
-      : validateObject(kind, next, live);
-  if (errors.length > 0) {
-    // Uses the name in the object, which may be the error.
-    throw invalidObject(
-      {
-        group: next.apiVersion.split('/')[0] ?? '',
-        kind: next.kind,
-        name: next.metadata.name ?? '',
-      },
-      errors,
-    );
-  }
-}
-
-function checkPreconditions(kind: Kind, live: ObjectDraft, options: DeleteOptions): void {
-  const { name = '', uid, resourceVersion } = live.metadata;
-  // kube-apiserver uses the kind here, and the resource everywhere else.
-  const refuse = (
-    what: string,
-    asked: string,
-    found: string | undefined,
-    why: string,
-  ): HansaError =>
-    new HansaError(
-      'HANSA_CONFLICT',
-      `Operation cannot be fulfilled on ${kind.kind}.${group} "${name}": the ${what} in the precondition (${asked}) does not match the ${what} in record (${found}). The object might have been ${why}`,
-      { details: { name, group, kind: kind.kind } },
-    );
-  if (options.uid !== undefined && options.uid !== uid) {
-    throw refuse('UID', options.uid, uid, 'deleted and then recreated');
-  }
-  if (options.resourceVersion !== undefined && options.resourceVersion !== resourceVersion) {
-    throw refuse('ResourceVersion', options.resourceVersion, resourceVersion, 'modified');
-  }
 }

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Approval, approvalKind } from '../../api/kinds/approval.ts';
+import { resourceClient } from '../../server/resources/resource-client.ts';
+import { ResourceWriter } from '../../server/resources/writer.ts';
+import { hasCode } from '../errors/error.ts';
+import { silentLog } from '../log/test-log.ts';
+import { MetricsRegistry } from '../metrics/registry.ts';
+import { approvalController, observeApprovals } from './approval-controller.ts';
+import { approvalTtlMs } from './approval-object.ts';
+import { Approvers } from './approvers.ts';
+import { ada, ci, confirmBruges, openApprovals } from './test-approvals.ts';
+
+async function scene() {
+  const opened = await openApprovals();
+  const { store, clock, random, act } = opened;
+  const verbs: string[] = [];
+  const writer = new ResourceWriter({
+    store,
+    clock,
+    random,
+    admit: () => [],
+    auditRow: ({ transition }) => {
+      if (transition?.verb !== undefined) verbs.push(transition.verb);
+      return undefined;
+    },
+  });
+  const client = resourceClient<Approval>(approvalKind, { store, writer, clock });
+  const controller = approvalController({ store, clock, client });
+  const reconcile = (name: string) =>
+    controller.reconcile(name, {
+      signal: new AbortController().signal,
+      epoch: undefined,
+      log: silentLog,
+    });
+  const request = async () => {
+    await assert.rejects(act(ci), (error) => hasCode(error, 'HANSA_APPROVAL_REQUIRED'));
+    return opened.approvals().at(-1)?.metadata.name ?? '';
+  };
+  const stateOf = (name: string) =>
+    opened.approvals().find(({ metadata }) => metadata.name === name)?.status?.state;
+  return { ...opened, verbs, reconcile, request, stateOf };
+}
+
+test('an Approval that nobody decided is rejected after four hours, and deleted a week later', async () => {
+  const { clock, request, reconcile, stateOf, verbs } = await scene();
+  const name = await request();
+  assert.deepEqual(await reconcile(name), { requeueAfterMs: approvalTtlMs });
+  assert.equal(stateOf(name), 'pending');
+  await clock.advance(approvalTtlMs);
+  await reconcile(name);
+  assert.equal(stateOf(name), 'rejected');
+  assert.deepEqual(verbs, ['approval.expired']);
+  await clock.advance(7 * 24 * 3_600_000 - approvalTtlMs - 1000);
+  assert.deepEqual(await reconcile(name), { requeueAfterMs: 1000 });
+  await clock.advance(1000);
+  await reconcile(name);
+  assert.equal(stateOf(name), undefined);
+});
+
+test('an Approval that nobody used expires', async () => {
+  const { clock, request, reconcile, decide, stateOf, verbs } = await scene();
+  const name = await request();
+  await decide(ada, name, 'approved');
+  await clock.advance(approvalTtlMs);
+  await reconcile(name);
+  assert.equal(stateOf(name), 'expired');
+  assert.deepEqual(verbs, ['approval.expired']);
+});
+
+test('a spent Approval and a decided review stay as they are', async () => {
+  const { clock, request, reconcile, decide, stateOf, act, gate, verbs } = await scene();
+  const name = await request();
+  await decide(ada, name, 'approved');
+  await act(ci);
+  const review = await gate.review(confirmBruges, { caller: ci, origin: {} });
+  const reviewed = review?.metadata.name ?? '';
+  await decide(ada, reviewed, 'approved');
+  await clock.advance(approvalTtlMs);
+  await reconcile(name);
+  await reconcile(reviewed);
+  assert.deepEqual([stateOf(name), stateOf(reviewed)], ['spent', 'approved']);
+  assert.deepEqual(verbs, []);
+});
+
+test('metrics show Approvals by state, the longest wait, and the tokens that can approve', async () => {
+  const { clock, request, store, authorizer, tokens, gate } = await scene();
+  const metrics = new MetricsRegistry();
+  const approvers = new Approvers({ clock, authorizer, tokens, gate });
+  observeApprovals(metrics, store, clock, approvers);
+  await request();
+  await clock.advance(60_000);
+  const text = metrics.expose();
+  assert.match(text, /hansa_approvals\{state="pending"\} 1/);
+  assert.match(text, /hansa_approvals\{state="spent"\} 0/);
+  assert.match(text, /hansa_approvals_oldest_pending_seconds 60/);
+  assert.match(text, /hansa_approver_tokens 0/);
+});

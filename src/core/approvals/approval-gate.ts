@@ -1,0 +1,306 @@
+// Asks for approval before an action, and spends it in the commit of the action. Every path that does something
+// which can need approval calls the gate: writes of resources, tokens, and the routes of planes.
+
+import type { Approval } from '../../api/kinds/approval.ts';
+import { type AccessAudit, type Requester, requestedBy } from '../access/audit-draft.ts';
+import type { Authorizer } from '../access/authorizer.ts';
+import type { Caller } from '../access/identity.ts';
+import type { Clock, Random } from '../clock/clock.ts';
+import { HansaError, hasCode } from '../errors/error.ts';
+import { TokenBuckets } from '../limits/token-buckets.ts';
+import { recordReader } from '../store/reader.ts';
+import type { AuditRow, Entry, Expectation, Put, Store } from '../store/store.ts';
+import { group } from '../../api/object.ts';
+import {
+  approvalName,
+  approvalsCollection,
+  approvalTtlMs,
+  expectedAt,
+  maxChangeLength,
+  newApproval,
+  putApproval,
+  reviewTtlMs,
+  spentApproval,
+} from './approval-object.ts';
+import { approveVerb } from './approver-rights.ts';
+import { allowsUse, hasExpired } from './decision-rules.ts';
+import {
+  type ApprovalMode,
+  type ApprovalPolicy,
+  compilePolicy,
+  type DeclaredAction,
+} from './policy.ts';
+import { type ApprovalTarget, canonicalJson, hashOf } from './request-hash.ts';
+
+export interface ApprovalGateParts {
+  readonly store: Pick<Store, 'get' | 'list' | 'count' | 'commit'>;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly audit: AccessAudit;
+  readonly authorizer: Pick<Authorizer, 'authorize'>;
+  readonly actions: readonly DeclaredAction[];
+}
+
+/** What will be done. The Approval is bound to all of it except `summary`. */
+export interface ActionRequest {
+  readonly action: string;
+  readonly verb: string;
+  readonly target: ApprovalTarget;
+  /** Everything that will be written. Never contains a secret: approvers read it. */
+  readonly change: unknown;
+  /** What will be done, in a sentence without a full stop. */
+  readonly summary: string;
+  /** Instead of the mode that the policy has for the action. */
+  readonly mode?: ApprovalMode;
+  /** The Approval expires no later than this. */
+  readonly expiresAtMs?: number;
+}
+
+/** Goes into the very commit that does the action, or into its first one. */
+export interface SpentApproval {
+  /** Of the Approval. Later steps of the same action carry it. */
+  readonly uid: string;
+  readonly name: string;
+  readonly expect: readonly Expectation[];
+  readonly put: readonly Put[];
+  readonly audit: readonly AuditRow[];
+}
+
+/** Approvals in the store, decided ones included. The controller deletes old ones. */
+const maxApprovals = 2000;
+/** Room for reviews, which must never fail. */
+const maxWithReviews = 4000;
+/** Pending requests of one user. */
+export const maxPendingOfUser = 20;
+/** New requests of one user: a burst, then one every minute. */
+const requestBurst = 20;
+const requestsPerSecond = 1 / 60;
+const maxRequesters = 10_000;
+const maxAttempts = 16;
+
+const approvals = recordReader<Approval>(approvalsCollection);
+const sites = recordReader<{ readonly spec?: { readonly approvals?: unknown } }>('sites');
+const siteName = 'site';
+
+export class ApprovalGate {
+  readonly #parts: ApprovalGateParts;
+  readonly #requests: TokenBuckets;
+  #compiled: { readonly from: unknown; readonly policy: ApprovalPolicy } | undefined;
+
+  constructor(parts: ApprovalGateParts) {
+    this.#parts = parts;
+    this.#requests = new TokenBuckets({
+      clock: parts.clock,
+      burst: requestBurst,
+      perSecond: requestsPerSecond,
+      maxKeys: maxRequesters,
+    });
+  }
+
+  get actions(): readonly DeclaredAction[] {
+    return this.#parts.actions;
+  }
+
+  /** According to the Site as it is stored now. */
+  get policy(): ApprovalPolicy {
+    const from = sites.get(this.#parts.store, siteName)?.spec?.approvals;
+    if (this.#compiled === undefined || this.#compiled.from !== from) {
+      this.#compiled = { from, policy: compilePolicy(from, this.#parts.actions) };
+    }
+    return this.#compiled.policy;
+  }
+
+  /** The mode in which this caller needs approval. Quick and without I/O. */
+  modeFor(caller: Caller, mode: ApprovalMode): ApprovalMode {
+    // Controllers do what users asked for and what was approved then.
+    if (mode === 'none' || caller.via === 'controller') return 'none';
+    return mode === 'approver' && this.#mayApprove(caller) ? 'none' : mode;
+  }
+
+  /**
+   * Resolves to undefined where the caller needs no approval, and to what the commit must contain where there is
+   * one. Otherwise requests an approval, unless one is pending, and throws HANSA_APPROVAL_REQUIRED with its name.
+   * Call it again after a conflict of the commit.
+   */
+  async allow(request: ActionRequest, by: Requester): Promise<SpentApproval | undefined> {
+    const mode = this.modeFor(by.caller, request.mode ?? this.policy.modeOf(request.action));
+    if (mode === 'none') return undefined;
+    const { change, hash } = this.#hashed(request, by);
+    for (let attempt = 1; ; attempt += 1) {
+      const nowMs = this.#parts.clock.now();
+      const { user } = by.caller;
+      const same = this.#of(hash, user);
+      const usable = same.find((entry) =>
+        allowsUse(approvals.of(entry), { hash, user, mode }, nowMs),
+      );
+      if (usable !== undefined) return this.#spend(usable, by, nowMs);
+      const pending = same.map((entry) => approvals.of(entry)).find((one) => isPending(one, nowMs));
+      if (pending !== undefined) throw approvalRequired(pending);
+      try {
+        throw approvalRequired(await this.#request(request, mode, change, hash, by, false));
+      } catch (error) {
+        // Another request for the same was faster, or the room is full: look again.
+        if (!hasCode(error, 'HANSA_CONFLICT') || attempt >= maxAttempts) throw error;
+      }
+    }
+  }
+
+  /**
+   * For an emergency: the caller acts now, and another user reviews it afterwards. Resolves to the Approval, which
+   * is durable then, or to undefined where the caller needs no approval. Call it before the action, so that no
+   * crash can lose the review.
+   */
+  async review(request: ActionRequest, by: Requester): Promise<Approval | undefined> {
+    const mode = this.modeFor(by.caller, request.mode ?? this.policy.modeOf(request.action));
+    if (mode === 'none') return undefined;
+    const { change, hash } = this.#hashed(request, by);
+    for (let attempt = 1; ; attempt += 1) {
+      const open = this.#of(hash, by.caller.user)
+        .map((entry) => approvals.of(entry))
+        .find((one) => one.spec.review === true && one.status?.state === 'pending');
+      if (open !== undefined) return open;
+      try {
+        return await this.#request(request, mode, change, hash, by, true);
+      } catch (error) {
+        if (!hasCode(error, 'HANSA_CONFLICT') || attempt >= maxAttempts) throw error;
+      }
+    }
+  }
+
+  #mayApprove(caller: Caller): boolean {
+    // Without a name: a rule that names single Approvals is not enough.
+    const asked = { verb: approveVerb, plural: approvalsCollection };
+    return this.#parts.authorizer.authorize(caller, asked).allowed;
+  }
+
+  #hashed({ action, verb, target, change: value, summary }: ActionRequest, by: Requester) {
+    const change = canonicalJson(value);
+    if (change.length > maxChangeLength) {
+      throw new HansaError(
+        'HANSA_TOO_LARGE',
+        `Cannot request approval to ${summary}: the change has ${change.length} characters, and approvers read at most ${maxChangeLength}. Split it.`,
+      );
+    }
+    return { change, hash: hashOf({ action, verb, target, requester: by.caller.user, change }) };
+  }
+
+  #of(hash: string, user: string): readonly Entry[] {
+    return this.#parts.store.list(approvalsCollection).entries.filter((entry) => {
+      const { spec } = approvals.of(entry);
+      return spec.hash === hash && spec.requester.user === user;
+    });
+  }
+
+  #spend(entry: Entry, by: Requester, nowMs: number): SpentApproval {
+    const approval = approvals.of(entry);
+    const { name, uid } = approval.metadata;
+    const approver = approval.status?.decidedBy?.user ?? '';
+    return {
+      uid,
+      name,
+      expect: [expectedAt(entry)],
+      put: [putApproval(spentApproval(approval, nowMs))],
+      audit: [
+        this.#parts.audit.record({
+          ...requestedBy(by),
+          verb: 'approval.spent',
+          kind: 'Approval',
+          name,
+          uid,
+          outcome: 'allow',
+          reason: `${approval.spec.summary}; approved by ${approver}`,
+        }),
+      ],
+    };
+  }
+
+  /** Rejects with HANSA_CONFLICT where another process took the name or the last place. */
+  async #request(
+    request: ActionRequest,
+    mode: Exclude<ApprovalMode, 'none'>,
+    change: string,
+    hash: string,
+    by: Requester,
+    review: boolean,
+  ): Promise<Approval> {
+    const { store, clock, random, audit } = this.#parts;
+    const nowMs = clock.now();
+    if (!review) this.#checkRoom(by.caller.user, nowMs);
+    let number = 1;
+    while (store.get(approvalsCollection, approvalName(request.action, hash, number))) number += 1;
+    const latestMs = nowMs + (review ? reviewTtlMs : approvalTtlMs);
+    const approval = newApproval({
+      name: approvalName(request.action, hash, number),
+      uid: random.uuid(),
+      nowMs,
+      expiresAtMs: Math.min(latestMs, review ? latestMs : (request.expiresAtMs ?? latestMs)),
+      action: request.action,
+      verb: request.verb,
+      mode,
+      target: request.target,
+      requester: by.caller,
+      summary: request.summary.slice(0, 1024),
+      change,
+      hash,
+      review,
+    });
+    const { name, uid } = approval.metadata;
+    const { entries } = await store.commit({
+      expect: [
+        { collection: approvalsCollection, name, at: 'absent' },
+        { collection: approvalsCollection, below: review ? maxWithReviews : maxApprovals },
+      ],
+      put: [putApproval(approval)],
+      audit: [
+        audit.record({
+          ...requestedBy(by),
+          verb: 'approval.requested',
+          kind: 'Approval',
+          name,
+          uid,
+          outcome: 'allow',
+          reason: `${request.summary}${review ? '; done in an emergency, for review' : ''}`,
+        }),
+      ],
+    });
+    return approvals.of(entries[0] as Entry);
+  }
+
+  /** Throws HANSA_TOO_MANY_REQUESTS. */
+  #checkRoom(user: string, nowMs: number): void {
+    const pending = approvals
+      .list(this.#parts.store)
+      .filter((one) => one.spec.requester.user === user && isPending(one, nowMs)).length;
+    if (pending >= maxPendingOfUser) {
+      throw tooMany(`${user} has ${pending} pending requests. Wait until some are decided`, 60);
+    }
+    if (this.#parts.store.count(approvalsCollection) >= maxApprovals) {
+      throw tooMany(`the site has ${maxApprovals} Approvals. Decide or delete some`, 60);
+    }
+    const wait = this.#requests.take(user);
+    if (wait !== undefined) throw tooMany(`${user} requested too many approvals`, wait);
+  }
+}
+
+function isPending({ spec, status }: Approval, nowMs: number): boolean {
+  return spec.review !== true && status?.state === 'pending' && !hasExpired(spec, nowMs);
+}
+
+function tooMany(why: string, retryAfterSeconds: number): HansaError {
+  return new HansaError('HANSA_TOO_MANY_REQUESTS', `Cannot request an approval: ${why}.`, {
+    details: { retryAfterSeconds },
+  });
+}
+
+function approvalRequired({ metadata, spec }: Approval): HansaError {
+  const { name } = metadata;
+  const who =
+    spec.mode === 'two-person'
+      ? 'another user with a token and the role approver'
+      : 'another user with the role approver';
+  return new HansaError(
+    'HANSA_APPROVAL_REQUIRED',
+    `To ${spec.summary} needs approval. The Approval ${name} waits for ${who}, until ${spec.expiresAt}: hansa approval approve ${name}. Then try again.`,
+    { details: { group, kind: approvalsCollection, name } },
+  );
+}

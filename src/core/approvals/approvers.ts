@@ -1,0 +1,102 @@
+// The tokens that may approve, and the protection of the approval policy and of the right to approve. Otherwise
+// one person could become two: by switching the policy off, or by creating a token that approves.
+
+import type { Requester } from '../access/audit-draft.ts';
+import type { Authorizer } from '../access/authorizer.ts';
+import { forbiddenObject } from '../access/denial.ts';
+import { tokenCaller } from '../access/identity.ts';
+import { tokenKind } from '../access/presets.ts';
+import { expiryOf, type TokenRecord, type TokenRegister } from '../access/token-register.ts';
+import type { Clock } from '../clock/clock.ts';
+import type { ApprovalGate, SpentApproval } from './approval-gate.ts';
+import { approvalsCollection } from './approval-object.ts';
+import { approveVerb, grantsApproval } from './approver-rights.ts';
+import type { ApprovalMode } from './policy.ts';
+
+export interface ApproversParts {
+  readonly clock: Clock;
+  readonly authorizer: Pick<Authorizer, 'authorize' | 'policy'>;
+  readonly tokens: Pick<TokenRegister, 'list'>;
+  readonly gate: ApprovalGate;
+}
+
+export class Approvers {
+  readonly #parts: ApproversParts;
+
+  constructor(parts: ApproversParts) {
+    this.#parts = parts;
+  }
+
+  /** Live tokens that may approve. Certificates of the admin socket do not count: under the two-person rule they cannot. */
+  list(): readonly TokenRecord[] {
+    const { clock, tokens } = this.#parts;
+    const nowMs = clock.now();
+    return tokens
+      .list()
+      .filter((record) => nowMs < expiryOf(record) && this.#mayApprove(record.name));
+  }
+
+  #mayApprove(name: string): boolean {
+    const { authorizer } = this.#parts;
+    const caller = tokenCaller(name);
+    const may = (verb: string) =>
+      authorizer.authorize(caller, { verb, plural: approvalsCollection }).allowed;
+    return may(approveVerb) && (may('patch') || may('update'));
+  }
+
+  /**
+   * The mode for a change of the policy or of who may approve, where the policy has `mode` for it. Where no token
+   * can approve any more, nobody could ever: then the owner recovers with the right to approve. An owner cannot
+   * bring this about: the last token cannot be revoked, and its rights are protected. It can only expire.
+   */
+  protection(mode: ApprovalMode): ApprovalMode {
+    return mode === 'two-person' && this.list().length === 0 ? 'approver' : mode;
+  }
+
+  /** Asks for approval of a new token that could approve: by its role, or by bindings that name it already. */
+  async allowToken(
+    token: {
+      readonly name: string;
+      readonly role: string;
+      readonly ttlSeconds: number | undefined;
+    },
+    by: Requester,
+  ): Promise<SpentApproval | undefined> {
+    const { authorizer, gate } = this.#parts;
+    const { name, role, ttlSeconds } = token;
+    const { policy } = authorizer;
+    const roles = policy.bindingsOf(tokenCaller(name)).map(({ binding }) => binding.role);
+    const isApprover = [role, ...roles].some((one) =>
+      grantsApproval(policy.role(one)?.rules ?? []),
+    );
+    if (!isApprover) return undefined;
+    return gate.allow(
+      {
+        action: `${tokenKind.kind}.create`,
+        verb: 'create',
+        target: { kind: tokenKind.kind, name },
+        change: { role, ttlSeconds },
+        summary: `create the token ${name} with the role ${role}, which can approve`,
+        mode: this.protection(gate.policy.strongest),
+      },
+      by,
+    );
+  }
+
+  /**
+   * Throws HANSA_FORBIDDEN for the last token that may approve, where the policy needs two persons. Returns the
+   * name of another one where the revocation relies on it: it must still be there at the commit.
+   */
+  checkRevocation(name: string): string | undefined {
+    if (this.#parts.gate.policy.strongest !== 'two-person') return undefined;
+    const approvers = this.list();
+    if (!approvers.some((one) => one.name === name)) return undefined;
+    const other = approvers.find((one) => one.name !== name);
+    if (other !== undefined) return other.name;
+    throw forbiddenObject(
+      tokenKind.plural,
+      name,
+      'no other token can approve, and the policy of the site needs two persons. Create another token with the role approver first',
+    );
+  }
+}

@@ -1,0 +1,148 @@
+// Approvals through the API of a running site: the two-person rule, and attempts to get round it.
+
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { adminClient, ApiClient, createToken, resources, role } from './api-client.ts';
+import { type Daemon, startDaemon, temporaryFolder } from './daemon.ts';
+import { login } from './user-svid.ts';
+
+const dataDir = join(temporaryFolder(), 'lubeck');
+let site: Daemon;
+let admin: ApiClient;
+let ada: ApiClient;
+let bob: ApiClient;
+const opened: ApiClient[] = [];
+
+const merge = { 'content-type': 'application/merge-patch+json' };
+const sitePath = `${resources}/sites/site`;
+const approvalPath = (name: string) => `${resources}/approvals/${name}`;
+
+async function withToken(name: string, asked: string): Promise<ApiClient> {
+  const token = await createToken(admin, name, asked);
+  const caFile = join(dataDir, 'ca.pem');
+  const client = new ApiClient({ origin: site.endpoints.api, caFile, token });
+  opened.push(client);
+  return client;
+}
+
+function setPolicy(rules: Readonly<Record<string, string>>, client = admin) {
+  const list = Object.entries(rules).map(([action, mode]) => ({ action, mode }));
+  return client.request('PATCH', sitePath, {
+    headers: merge,
+    body: { spec: { approvals: { rules: list } } },
+  });
+}
+
+function decide(client: ApiClient, name: string, decision: string) {
+  return client.request('PATCH', approvalPath(name), {
+    headers: merge,
+    body: { spec: { decision } },
+  });
+}
+
+/** The name of the Approval that a refused request names. */
+function approvalIn(answer: Awaited<ReturnType<typeof setPolicy>>): string {
+  assert.equal(answer.status, 403, answer.text);
+  assert.equal(answer.body.reason, 'ApprovalRequired', answer.text);
+  const { details } = answer.body as { details?: { name?: string } };
+  assert.ok(answer.body.message?.includes(`hansa approval approve ${details?.name}`), answer.text);
+  return details?.name ?? '';
+}
+
+async function stateOf(name: string): Promise<string | undefined> {
+  const { body } = await admin.request('GET', approvalPath(name));
+  return (body.status as { state?: string } | undefined)?.state;
+}
+
+before(async () => {
+  site = await startDaemon(dataDir);
+  admin = adminClient(dataDir);
+  ada = await withToken('ada', 'approver');
+  bob = await withToken('bob', 'admin');
+  assert.equal((await setPolicy({ 'Role.create': 'two-person' })).status, 200);
+});
+after(async () => {
+  for (const client of opened) client.close();
+  assert.equal(await site.signal('SIGTERM'), 0);
+  assert.doesNotMatch(site.log(), /"level":"error"/);
+});
+
+test('a change is refused with the name of an Approval, and passes once after its approval', async () => {
+  const create = () => admin.request('POST', `${resources}/roles`, { body: role('pilots') });
+  const name = approvalIn(await create());
+  assert.equal(approvalIn(await create()), name);
+  assert.equal((await decide(ada, name, 'approved')).status, 200);
+  assert.equal((await create()).status, 201);
+  assert.equal(await stateOf(name), 'spent');
+  assert.equal((await admin.request('DELETE', `${resources}/roles/pilots`)).status, 200);
+  assert.notEqual(approvalIn(await create()), name);
+  const { text } = await admin.request('GET', '/hansa/v1/audit/events?kind=Approval');
+  for (const event of ['requested', 'approved', 'spent']) {
+    assert.match(text, new RegExp(`approval\\.${event}`));
+  }
+});
+
+test('a dry run makes no Approval', async () => {
+  const path = `${resources}/roles?dryRun=All`;
+  const answer = await admin.request('POST', path, { body: role('dry') });
+  assert.equal(answer.status, 201, answer.text);
+  assert.match(String(answer.headers.warning), /needs approval/);
+  const { text } = await admin.request('GET', `${resources}/approvals`);
+  assert.doesNotMatch(text, /create Role dry/);
+});
+
+test('neither the admin socket nor any certificate that it issues can approve', async () => {
+  const name = approvalIn(
+    await bob.request('POST', `${resources}/roles`, { body: role('smugglers') }),
+  );
+  const caFile = join(dataDir, 'ca.pem');
+  // The owner can be anybody, and gives that user the role first. That alone needs approval.
+  const binding = {
+    apiVersion: 'hansa.dev/v1alpha1',
+    kind: 'RoleBinding',
+    metadata: { name: 'eve' },
+    spec: { role: 'approver', subjects: [{ kind: 'User', name: 'eve' }] },
+  };
+  const bound = () => admin.request('POST', `${resources}/rolebindings`, { body: binding });
+  await decide(ada, approvalIn(await bound()), 'approved');
+  assert.equal((await bound()).status, 201);
+  for (const user of ['eve', 'admin']) {
+    const svid = await login(admin, { user });
+    const client = new ApiClient({ origin: site.endpoints.api, caFile, ...svid });
+    opened.push(client);
+    const answer = await decide(client, name, 'approved');
+    assert.equal(answer.status, 403, answer.text);
+    assert.match(answer.text, /two-person rule/);
+  }
+  assert.equal((await decide(admin, name, 'approved')).status, 403);
+  assert.equal((await decide(bob, name, 'approved')).status, 403);
+  assert.equal(await stateOf(name), 'pending');
+});
+
+test('the owner cannot make a second person: no token, binding or policy without approval', async () => {
+  const token = { name: 'puppet', role: 'approver' };
+  approvalIn(await admin.request('POST', '/hansa/v1/tokens', { body: token }));
+  approvalIn(await setPolicy({}));
+  approvalIn(await setPolicy({ 'Role.create': 'approver' }));
+  const put = await admin.request('GET', sitePath);
+  const { approvals: _approvals, ...spec } = put.body.spec ?? {};
+  approvalIn(await admin.request('PUT', sitePath, { body: { ...put.body, spec } }));
+  approvalIn(await admin.request('DELETE', `${resources}/rolebindings/token-ada`));
+});
+
+test('an Approval cannot be created, edited, or marked as approved by hand', async () => {
+  const name = approvalIn(await admin.request('POST', `${resources}/roles`, { body: role('x') }));
+  const { body } = await admin.request('GET', approvalPath(name));
+  const copy = { ...body, metadata: { name: 'copy' } };
+  assert.equal((await bob.request('POST', `${resources}/approvals`, { body: copy })).status, 403);
+  const edited = { ...body, spec: { ...body.spec, hash: 'f'.repeat(64) } };
+  assert.equal((await ada.request('PUT', approvalPath(name), { body: edited })).status, 403);
+  const status = { ...body, status: { state: 'approved' } };
+  const answer = await ada.request('PUT', `${approvalPath(name)}/status`, { body: status });
+  assert.equal(answer.status, 403, answer.text);
+  await ada.request('PUT', approvalPath(name), { body: status });
+  assert.equal(await stateOf(name), 'pending');
+  assert.equal((await decide(ada, name, 'rejected')).status, 200);
+  assert.equal((await decide(ada, name, 'approved')).status, 403);
+});
