@@ -5,15 +5,16 @@ import type { NativeService } from '../../api/kinds/native-service.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
 import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
 import type { RunningSource } from '../../core/reconcile/source.ts';
-import { memberCondition, serviceNameLabel } from '../names.ts';
+import { memberCondition } from '../names.ts';
 import type { EndpointSlice, Namespace, Node, ObjectMeta, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
 import { addressesOfNode } from '../services/member-service.ts';
-import { isSource, sourceID } from '../services/slice-source.ts';
+import { sourceID } from '../services/slice-source.ts';
 import { changesPlan } from './slice-facts.ts';
 import { followUsage } from './follow-usage.ts';
 import { followSources, type SliceListener } from './slice-feed.ts';
+import { sourceKeysOf } from './source-keys.ts';
 import { conditionKey, limitsKey, slicesKey } from './sync-keys.ts';
 import type { SyncTerm } from './sync-term.ts';
 import { type SyncedMember, usableOf } from './synced-member.ts';
@@ -225,28 +226,19 @@ export class MemberEvents implements RunningSource {
   ): void {
     const { rules } = this.#term;
     const { old, new: now } = change;
-    const isEcho = isTarget && this.#term.slices.heard(change);
-    for (const version of [old, now]) {
-      if (version === undefined) continue;
-      if (isTarget && rules.isOwnSlice(version)) {
+    if (isTarget) {
+      const isEcho = this.#term.slices.heard(change);
+      for (const version of [old, now]) {
         // Somebody else changed a slice of a copy.
-        if (!isEcho) this.#term.addSlice(rules.placeOf(version));
-      } else if (isSource(version)) {
-        this.#addSource(member, version, isTarget && changesPlan(old, now, usableOf(member)));
+        if (version !== undefined && rules.isOwnSlice(version) && !isEcho) {
+          this.#term.addSlice(rules.placeOf(version));
+        }
       }
     }
-  }
-
-  #addSource(member: SyncedMember, slice: EndpointSlice, isPlanChanged: boolean): void {
-    const { namespace = '', labels, name: sliceName } = slice.metadata;
-    const name = labels?.[serviceNameLabel] ?? '';
-    const service = member.services.byKey(`${namespace}/${name}`);
-    const federated = service && this.#federatedKey(service, member);
-    if (federated === undefined) return;
-    const { clusterID } = member;
-    const source = sourceID({ clusterID, kind: 'Service', namespace, name }, sliceName);
-    this.#add(slicesKey(federated, source));
-    if (isPlanChanged) this.#add(federated);
+    for (const { federated, slices } of sourceKeysOf(change, member, rules)) {
+      this.#add(slices);
+      if (isTarget && changesPlan(old, now, usableOf(member))) this.#add(federated);
+    }
   }
 
   #nodeChanged({ clusterID }: SyncedMember, { old, new: now }: ObjectChange<Node>): void {
