@@ -110,6 +110,23 @@ for (const [error, words] of [
   });
 }
 
+test('the bundle of another trust domain is a failure, also after good refreshes', async () => {
+  const { scene, app1 } = await operatedScene();
+  await app1.apply(federated);
+  await scene.settle();
+  report(scene, app1, {
+    lastError: 'the endpoint serves the bundle of spiffe://elsewhere.example',
+    lastRefresh: new Date(scene.clock.now()).toISOString(),
+  });
+  await scene.settle();
+  assert.equal(app1.verdict('FederationRelationshipsReady'), 'False Failed');
+  assert.match(
+    doctor(scene).join('\n'),
+    /b\.example is Failed → .*elsewhere\.example\. Correct bundleEndpointUrl/,
+  );
+  await scene.stop();
+});
+
 test('a bundle that stays unrefreshed becomes stale, and says what to do', async () => {
   const { scene, app1 } = await operatedScene();
   await app1.apply(federated);

@@ -5,7 +5,7 @@ import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { type Bundle, BundleSchema } from '../../../proto/gen/spire_server_pb.ts';
 import { rpcStatus } from '../../core/rpc/status.ts';
 import type { Relationship } from '../spire/relationships.ts';
-import { bundleMessage } from './bundle-message.ts';
+import { bundleMessage, misfitOf } from './bundle-message.ts';
 import { type Exclusions, mayFederate, type Namespaces, withExcluded } from './excluded-entries.ts';
 import type { PlannedRelationship, RelationshipPlan, Staleness } from './plan-relationships.ts';
 import { bundleDigest, type SidecarRecord, type SidecarRecords } from './sidecar-record.ts';
@@ -115,7 +115,8 @@ async function removeOne(context: ApplyContext, record: SidecarRecord): Promise<
     const { withheld: _, ...rest } = record;
     const kept: SidecarRecord = {
       ...rest,
-      ...(bundle !== undefined && { bundle: encodeBundle(bundle) }),
+      ...(bundle !== undefined &&
+        misfitOf(bundle, trustDomain) === undefined && { bundle: encodeBundle(bundle) }),
       ...(ids.size > 0 && { entries: [...ids] }),
     };
     // Still owned: a sidecar that ends now removes it at its next start.
@@ -157,7 +158,7 @@ export async function applyWithholding(
       }));
       throwFirst(await spire.setFederatesWith(without));
     } catch (error) {
-      failed(trustDomain, `its stale bundle could not be withheld: ${messageOf(error)}`);
+      failed(trustDomain, `its bundle could not be withheld: ${messageOf(error)}`);
     }
   }
   for (const record of release) {

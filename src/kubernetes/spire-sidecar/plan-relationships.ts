@@ -30,15 +30,18 @@ export interface RelationshipPlan {
   readonly foreign: readonly string[];
 }
 
-/**
- * `distrusted` are trust domains whose endpoint presented a certificate that the bundle at the server does not
- * verify.
- */
+export interface Doubts {
+  /** Trust domains whose endpoint presented a certificate that the bundle at the server does not verify. */
+  readonly distrusted: ReadonlySet<string>;
+  /** Trust domains whose bundle at the server is not theirs. It counts as none. */
+  readonly misfits: ReadonlySet<string>;
+}
+
 export function planRelationships(
   { relationships, adoptExisting }: RelationshipsDocument,
   observed: Observed,
   records: SidecarRecords,
-  distrusted: ReadonlySet<string>,
+  { distrusted, misfits }: Doubts,
 ): RelationshipPlan {
   const plan = {
     create: [] as PlannedRelationship[],
@@ -55,7 +58,7 @@ export function planRelationships(
     const record = records.get(trustDomain);
     const found = observed.relationships.get(trustDomain);
     const bundle = originOf(relationship, record, {
-      hasBundle: observed.bundles.has(trustDomain),
+      hasBundle: observed.bundles.has(trustDomain) && !misfits.has(trustDomain),
       isDistrusted: distrusted.has(trustDomain),
     });
     if (found === undefined) {
@@ -107,11 +110,17 @@ export interface Staleness {
   readonly release: readonly SidecarRecord[];
 }
 
-/** `lastRefresh` is by trust domain, in milliseconds. */
+export interface RefreshFacts {
+  /** By trust domain, in milliseconds. */
+  readonly lastRefresh: ReadonlyMap<string, number>;
+  /** Trust domains whose bundle at the server is not theirs. No workload may trust it. */
+  readonly misfits: ReadonlySet<string>;
+}
+
 export function planWithholding(
   { relationships, withholdStaleBundles, staleAfterSeconds }: RelationshipsDocument,
   records: SidecarRecords,
-  lastRefresh: ReadonlyMap<string, number>,
+  { lastRefresh, misfits }: RefreshFacts,
   now: number,
 ): Staleness {
   const withhold: SidecarRecord[] = [];
@@ -121,7 +130,7 @@ export function planWithholding(
     if (record?.owned !== true) continue;
     const refreshed = lastRefresh.get(trustDomain) ?? Date.parse(record.since);
     const isStale = now - refreshed > staleAfterSeconds * 1000;
-    if (withholdStaleBundles && isStale) withhold.push(record);
+    if (misfits.has(trustDomain) || (withholdStaleBundles && isStale)) withhold.push(record);
     else if (isHoldingBack(record)) release.push(record);
   }
   return { withhold, release };

@@ -1,7 +1,7 @@
 // Counts the refreshes of one relationship, by how long they took and why they failed.
 
 import { refreshSeconds } from '../../core/metrics/bundle-refreshes.ts';
-import { readRefreshFailure } from '../spire/refresh-failure.ts';
+import { readRefreshFailure } from '../spire-endpoint/refresh-failure.ts';
 import type { RefreshCounts } from '../spire/sidecar-contract.ts';
 
 export class RefreshCounter {

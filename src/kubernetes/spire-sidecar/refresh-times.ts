@@ -3,9 +3,11 @@
 // its own calls and its own pace: a dead endpoint holds up no other.
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
-import { readRefreshFailure } from '../spire/refresh-failure.ts';
+import { readRefreshFailure } from '../spire-endpoint/refresh-failure.ts';
 import type { RefreshCounts } from '../spire/sidecar-contract.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import { messageOf } from './apply-relationships.ts';
+import { misfitOf } from './bundle-message.ts';
 import { RefreshCounter } from './refresh-counter.ts';
 import type { SpireApi } from './spire-api.ts';
 
@@ -29,6 +31,8 @@ interface Times {
   failures: number;
   /** Whether this process has refreshed it. */
   isRefreshed: boolean;
+  /** `held`: the bundle at the server is not one of this trust domain. `replaced`: it was, until the last refresh. */
+  misfit: 'held' | 'replaced' | undefined;
   isRunning: boolean;
   timer: Timer | undefined;
 }
@@ -52,11 +56,18 @@ export class RefreshTimes {
     {
       lastRefreshMs,
       counts,
-    }: { lastRefreshMs: number | undefined; counts: RefreshCounts | undefined },
+      isMisfit,
+    }: {
+      readonly lastRefreshMs: number | undefined;
+      readonly counts: RefreshCounts | undefined;
+      readonly isMisfit: boolean;
+    },
   ): void {
+    if (this.#times.has(trustDomain)) return;
     const times = this.#of(trustDomain);
-    times.lastRefreshMs ??= lastRefreshMs;
-    times.counter ??= new RefreshCounter(counts);
+    times.lastRefreshMs = lastRefreshMs;
+    times.counter = new RefreshCounter(counts);
+    if (isMisfit) times.misfit = 'replaced';
   }
 
   /** Exactly these trust domains are refreshed from now on. */
@@ -95,6 +106,21 @@ export class RefreshTimes {
     return this.#times.get(trustDomain)?.counter?.counts();
   }
 
+  /** Trust domains whose endpoint served a bundle that is not theirs, and no other one since. */
+  misfits(): ReadonlyMap<string, 'held' | 'replaced'> {
+    return new Map(
+      [...this.#times].flatMap(([name, { misfit }]) =>
+        misfit === undefined ? [] : [[name, misfit]],
+      ),
+    );
+  }
+
+  /** The server has another bundle of the trust domain now, which did not come from its endpoint. */
+  replaced(trustDomain: string): void {
+    const times = this.#times.get(trustDomain);
+    if (times?.misfit !== undefined) times.misfit = 'replaced';
+  }
+
   all(): ReadonlyMap<string, number> {
     const found = new Map<string, number>();
     for (const [trustDomain, { lastRefreshMs }] of this.#times) {
@@ -116,6 +142,7 @@ export class RefreshTimes {
         counter: undefined,
         failures: 0,
         isRefreshed: false,
+        misfit: undefined,
         isRunning: false,
         timer: undefined,
       };
@@ -138,12 +165,12 @@ export class RefreshTimes {
     const startedMs = this.#clock.monotonic();
     try {
       await this.#spire.refresh(trustDomain, refreshWithinMs);
+      hintSeconds = await this.#judgeBundle(trustDomain, times);
       times.lastRefreshMs = this.#clock.now();
       times.lastError = undefined;
       this.#count(times, startedMs);
       times.failures = 0;
       times.isRefreshed = true;
-      hintSeconds = await this.#hintOf(trustDomain);
     } catch (error) {
       times.lastError = readRefreshFailure(messageOf(error)).words.slice(0, longestError);
       times.failures++;
@@ -163,12 +190,13 @@ export class RefreshTimes {
     times.counter.add(this.#clock.monotonic() - startedMs, times.lastError);
   }
 
-  async #hintOf(trustDomain: string): Promise<number> {
-    try {
-      return Number((await this.#spire.bundle(trustDomain))?.refreshHint ?? 0);
-    } catch {
-      return 0;
-    }
+  /** Resolves to the refresh hint. Rejects where the server now has a bundle that is not of this trust domain. */
+  async #judgeBundle(trustDomain: string, times: Times): Promise<number> {
+    const bundle = await this.#spire.bundle(trustDomain);
+    const misfit = bundle && misfitOf(bundle, trustDomain);
+    times.misfit = misfit === undefined ? undefined : 'held';
+    if (misfit !== undefined) throw new HansaError('HANSA_BUNDLE_INVALID', misfit);
+    return Number(bundle?.refreshHint ?? 0);
   }
 }
 

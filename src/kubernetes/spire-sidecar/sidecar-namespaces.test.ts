@@ -2,10 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { bootstrap, relationship, SidecarScene } from './test-sidecar-scene.ts';
+import { bundleOf, relationship, SidecarScene } from './test-sidecar-scene.ts';
 
-const b = relationship('b.example', { bundle: bootstrap });
-const c = relationship('c.example', { bundle: bootstrap });
+const b = relationship('b.example', { bundle: bundleOf('b.example') });
+const c = relationship('c.example', { bundle: bundleOf('c.example') });
 
 suite('a sidecar with limited namespaces', () => {
   let scene: SidecarScene;

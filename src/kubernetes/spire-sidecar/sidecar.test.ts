@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { bootstrap, otherBootstrap, relationship, SidecarScene } from './test-sidecar-scene.ts';
+import { bundleOf, otherForm, relationship, SidecarScene } from './test-sidecar-scene.ts';
 
-const b = relationship('b.example', { bundle: bootstrap });
-const c = relationship('c.example', { bundle: bootstrap });
+const b = relationship('b.example', { bundle: bundleOf('b.example') });
+const c = relationship('c.example', { bundle: bundleOf('c.example') });
+const otherBootstrap = otherForm(bundleOf('b.example'));
 
 suite('the sidecar of a SPIRE server', () => {
   let scene: SidecarScene;
@@ -230,7 +231,10 @@ suite('the sidecar of a SPIRE server', () => {
   test('writes next to nothing in steady state', async () => {
     await scene.ask(
       Array.from({ length: 50 }, (_, at) =>
-        relationship(`t${at}.example`, { bundle: bootstrap, profile: 'https_web' }),
+        relationship(`t${at}.example`, {
+          bundle: bundleOf(`t${at}.example`),
+          profile: 'https_web',
+        }),
       ),
     );
     await scene.clock.advance(900_000);

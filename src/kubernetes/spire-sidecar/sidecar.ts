@@ -3,7 +3,7 @@
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { Log } from '../../core/log/log.ts';
-import { readRefreshFailure } from '../spire/refresh-failure.ts';
+import { readRefreshFailure } from '../spire-endpoint/refresh-failure.ts';
 import type { RelationshipsDocument, StatusDocument } from '../spire/sidecar-contract.ts';
 import {
   type ApplyContext,
@@ -130,7 +130,9 @@ export class Sidecar {
     };
     const observed = await observe(spire);
     await excludeEntries(context, [...observed.bundles.keys()]);
-    const plan = planRelationships(document, observed, maps.records(), this.#distrusted());
+    const misfits = this.#times.misfits();
+    const doubts = { distrusted: this.#distrusted(), misfits: heldOf(misfits) };
+    const plan = planRelationships(document, observed, maps.records(), doubts);
     this.#foreign = plan.foreign;
     await applyRelationships(context, plan);
     const isChanged =
@@ -142,20 +144,33 @@ export class Sidecar {
       .filter((name) => this.#observed.relationships.has(name) && !foreign.has(name));
     this.#times.follow(new Set(ours));
     for (const { trustDomain } of plan.update) this.#times.hurry(trustDomain);
-    for (const { relationship } of plan.setBundle) this.#times.hurry(relationship.trustDomain);
-    const staleness = planWithholding(document, maps.records(), this.#times.all(), clock.now());
+    for (const {
+      relationship: { trustDomain },
+    } of plan.setBundle) {
+      // An endpoint that served a wrong bundle would be asked again and again.
+      if (misfits.has(trustDomain)) this.#times.replaced(trustDomain);
+      else this.#times.hurry(trustDomain);
+    }
+    const facts = { lastRefresh: this.#times.all(), misfits: new Set(misfits.keys()) };
+    const staleness = planWithholding(document, maps.records(), facts, clock.now());
     await applyWithholding(context, staleness);
     await readmitEntries(context, (name) => this.#observed.bundles.has(name));
   }
 
   /** A sidecar that starts knows the refreshes of the one before. */
   #recall(): void {
-    for (const { trustDomain, lastRefresh, kept, refreshes } of this.#options.maps.report()
-      ?.relationships ?? []) {
+    for (const {
+      trustDomain,
+      lastRefresh,
+      lastError,
+      kept,
+      refreshes,
+    } of this.#options.maps.report()?.relationships ?? []) {
       if (kept) continue;
       this.#times.recall(trustDomain, {
         lastRefreshMs: lastRefresh === undefined ? undefined : Date.parse(lastRefresh),
         counts: refreshes,
+        isMisfit: readRefreshFailure(lastError ?? '').cause === 'misfit',
       });
     }
   }
@@ -196,6 +211,9 @@ export class Sidecar {
     this.#reportedMs = clock.monotonic();
   }
 }
+
+const heldOf = (misfits: ReadonlyMap<string, string>): ReadonlySet<string> =>
+  new Set([...misfits].flatMap(([name, state]) => (state === 'held' ? [name] : [])));
 
 async function observe(spire: SpireApi): Promise<Observed> {
   const [relationships, bundles] = await Promise.all([spire.relationships(), spire.bundles()]);

@@ -3,9 +3,13 @@
 
 import { readFileSync } from 'node:fs';
 import { clone, create } from '@bufbuild/protobuf';
-import { type Bundle, BundleSchema } from '../../../proto/gen/spire_server_pb.ts';
+import { type Bundle as SpireBundle, BundleSchema } from '../../../proto/gen/spire_server_pb.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { Bundle } from '../../core/identity/bundle/bundle.ts';
+import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
+import { forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import { silentLog } from '../../core/log/test-log.ts';
 import { rpcStatus } from '../../core/rpc/status.ts';
 import type { Relationship } from '../spire/relationships.ts';
@@ -18,12 +22,35 @@ import type { SidecarRecord } from './sidecar-record.ts';
 import type { BundleFacts, Endpoint, FederatedEntry, Result, SpireApi } from './spire-api.ts';
 
 /** A bundle that a real SPIRE server wrote. */
-export const bootstrap = readFileSync(
-  new URL('../../core/identity/bundle/sample-spire-bundle.json', import.meta.url),
-  'utf8',
-);
+const sample = JSON.parse(
+  readFileSync(
+    new URL('../../core/identity/bundle/sample-spire-bundle.json', import.meta.url),
+    'utf8',
+  ),
+) as { readonly keys: readonly { readonly use: string }[] };
+const made = new Map<string, string>();
+
+/** A bundle as a SPIRE server of this trust domain writes it, with two authorities of each kind. */
+export function bundleOf(trustDomain: string): string {
+  const known = made.get(trustDomain);
+  if (known !== undefined) return known;
+  const roots = [forgeRoot(trustDomain), forgeRoot(trustDomain)];
+  const bundle = new Bundle(
+    TrustDomain.parse(trustDomain),
+    roots.map(({ certificate }) => certificate),
+  );
+  const x509 = JSON.parse(
+    encodeSpiffeBundle(bundle, { sequence: 1, refreshHintSeconds: 300 }),
+  ) as typeof sample;
+  const jwt = sample.keys.filter(({ use }) => use === 'jwt-svid');
+  const document = JSON.stringify({ ...sample, keys: [...x509.keys, ...jwt] });
+  made.set(trustDomain, document);
+  return document;
+}
+
 /** The same authorities in another document. */
-export const otherBootstrap = JSON.stringify(JSON.parse(bootstrap));
+export const otherForm = (document: string): string =>
+  JSON.stringify(JSON.parse(document), null, 1);
 
 export const relationship = (
   trustDomain: string,
@@ -41,11 +68,13 @@ const notFound = (): GrpcError => new GrpcError(rpcStatus.notFound, 'not found')
 
 export class MemorySpire implements SpireApi {
   readonly held = new Map<string, Endpoint>();
-  readonly bundlesHeld = new Map<string, Bundle>();
+  readonly bundlesHeld = new Map<string, SpireBundle>();
   readonly entriesHeld = new Map<string, readonly string[]>();
   /** Selectors of entries that have some, as k8s:ns:web. */
   readonly selectorsHeld = new Map<string, readonly string[]>();
   readonly refreshed: string[] = [];
+  /** What endpoints serve, if that is not what the server has. */
+  readonly served = new Map<string, SpireBundle>();
   /** Trust domains whose endpoint does not answer, and SPIRE's words about it. */
   readonly dead = new Map<string, string>();
   isDown = false;
@@ -65,14 +94,14 @@ export class MemorySpire implements SpireApi {
     }));
   }
 
-  async bundle(trustDomain: string): Promise<Bundle | undefined> {
+  async bundle(trustDomain: string): Promise<SpireBundle | undefined> {
     this.#check();
     const held = this.bundlesHeld.get(trustDomain);
     return held && clone(BundleSchema, held);
   }
 
   async createRelationships(
-    items: readonly { readonly endpoint: Endpoint; readonly bundle: Bundle | undefined }[],
+    items: readonly { readonly endpoint: Endpoint; readonly bundle: SpireBundle | undefined }[],
   ): Promise<readonly Result[]> {
     return this.#each(items, ({ endpoint, bundle }) => {
       const { trustDomain } = endpoint;
@@ -95,7 +124,7 @@ export class MemorySpire implements SpireApi {
     return this.#each(trustDomains, (name) => (this.held.delete(name) ? undefined : notFound()));
   }
 
-  async setBundles(bundles: readonly Bundle[]): Promise<readonly Result[]> {
+  async setBundles(bundles: readonly SpireBundle[]): Promise<readonly Result[]> {
     return this.#each(bundles, (bundle) => {
       this.bundlesHeld.set(bundle.trustDomain, bundle);
       return undefined;
@@ -123,6 +152,8 @@ export class MemorySpire implements SpireApi {
     if (!this.bundlesHeld.has(trustDomain)) {
       throw new GrpcError(rpcStatus.internal, 'bundle not found');
     }
+    const served = this.served.get(trustDomain);
+    if (served !== undefined) this.bundlesHeld.set(trustDomain, served);
   }
 
   /** The other trust domain has a new bundle. */

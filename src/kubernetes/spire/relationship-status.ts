@@ -2,7 +2,11 @@
 
 import type { SpireServer } from '../../api/kinds/spire-server.ts';
 import type { RelationshipCounts, Warning } from './compile-conditions.ts';
-import { readRefreshFailure, refreshAdvice, type RefreshFailure } from './refresh-failure.ts';
+import {
+  readRefreshFailure,
+  refreshAdvice,
+  type RefreshFailure,
+} from '../spire-endpoint/refresh-failure.ts';
 import type { Relationship } from './relationships.ts';
 import { type StatusDocument, staleAfterSeconds } from './sidecar-contract.ts';
 
@@ -104,6 +108,13 @@ function judge(
       state: failure === undefined ? 'Bootstrapping' : 'Failed',
       reason: failure === undefined ? 'NoBundle' : 'FetchFailed',
       message: `The server has no bundle of ${trustDomain}.${why}${advice}`,
+    };
+  }
+  if (failure?.cause === 'misfit') {
+    return {
+      state: 'Failed',
+      reason: 'OtherBundle',
+      message: `No workload gets its bundle:${why}`,
     };
   }
   if (lastRefresh === undefined && failure !== undefined) {

@@ -6,6 +6,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import { Bundle, maxAuthorities } from '../../core/identity/bundle/bundle.ts';
 import { fingerprintOf, keyDigests } from '../../core/identity/bundle/fingerprint.ts';
 import { encodeSpiffeBundle, parseSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
+import type { Certificate } from '../../core/identity/x509/certificate.ts';
 import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
 
 export interface ServerBundle {
@@ -42,22 +43,32 @@ export function bundleOfDocument(document: string, trustDomain: string): ServerB
 function serverBundle(bundle: Bundle, document: string): ServerBundle {
   const { trustDomain, authorities } = bundle;
   if (authorities.length === 0) throw invalid(trustDomain.name, 'it has no X.509 authority');
-  for (const { extensions } of authorities) {
-    // A document does not name its trust domain, but authorities of SPIRE do.
-    for (const uri of extensions.subjectAlternativeName?.uris ?? []) {
-      if (uri.startsWith('spiffe://') && uri !== `spiffe://${trustDomain.name}`) {
-        throw invalid(
-          trustDomain.name,
-          `it has an authority of ${uri.slice(0, 300)}. Take the bundle of ${trustDomain.name}`,
-        );
-      }
-    }
+  const other = otherAuthority(authorities, trustDomain.name);
+  if (other !== undefined) {
+    throw invalid(
+      trustDomain.name,
+      `it has an authority of ${other}. Take the bundle of ${trustDomain.name}`,
+    );
   }
   return {
     document,
     fingerprint: fingerprintOf(keyDigests(bundle)),
     authorities: authorities.length,
   };
+}
+
+/**
+ * The SPIFFE ID of the first authority that says itself that it is one of another trust domain. A bundle does not name
+ * its trust domain. Authorities without a SPIFFE ID may be of any.
+ */
+export function otherAuthority(
+  authorities: readonly Pick<Certificate, 'extensions'>[],
+  trustDomain: string,
+): string | undefined {
+  return authorities
+    .flatMap(({ extensions }) => extensions.subjectAlternativeName?.uris ?? [])
+    .find((uri) => uri.startsWith('spiffe://') && uri !== `spiffe://${trustDomain}`)
+    ?.slice(0, 300);
 }
 
 function invalid(trustDomain: string, why: string): HansaError {
