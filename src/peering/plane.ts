@@ -5,6 +5,7 @@ import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import type { Plane } from '../core/plane/plane.ts';
+import { peeringActions } from './approval-actions.ts';
 import { grantCommand } from './commands/grant.ts';
 import { peeringNames } from './commands/names.ts';
 import { peerCommand } from './commands/peer.ts';
@@ -19,6 +20,7 @@ export const peeringPlane: Plane<PeeringSettings> = {
   kinds: [federationPeerKind, federationGrantKind, serviceOfferKind],
   settings: peeringSettings,
   errors: peeringErrors,
+  approvalActions: peeringActions,
   guide: ['peering'],
   nextCommand: (dataDir) => `peer invite --data-dir ${dataDir}`,
   commands: (kit) => [peerCommand(kit), grantCommand(kit)],

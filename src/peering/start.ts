@@ -140,6 +140,7 @@ export async function startPeering(
         clock,
         sealer,
         audit,
+        approvals: context.approvals,
         peers,
         federations,
         inviter,

@@ -68,17 +68,7 @@ export async function openApprovals(): Promise<ApprovalScene> {
         audit: spent?.audit ?? [],
       });
     },
-    decide: async (caller, name, decision) => {
-      const entry = store.get(approvalsCollection, name);
-      const live = entry && reader.of(entry);
-      if (entry === undefined || live === undefined) throw new Error(`no Approval ${name}`);
-      const spec = { ...live.spec, decision };
-      const decided = decideApproval(authorizer, caller, { spec }, live, clock.now());
-      await store.commit({
-        expect: [expectedAt(entry)],
-        put: [putApproval({ ...live, spec, status: decided?.status ?? {} })],
-      });
-    },
+    decide: (caller, name, decision) => decideIn(scene, caller, name, decision),
     setPolicy: async (modes) => {
       const rules = Object.entries(modes).map(([action, mode]) => ({ action, mode }));
       const site = { spec: { approvals: { rules } } };
@@ -88,4 +78,22 @@ export async function openApprovals(): Promise<ApprovalScene> {
     events: () =>
       drafts.filter(({ kind }) => kind === 'Approval').map(({ verb }) => verb.split('.')[1] ?? ''),
   };
+}
+
+/** Decides as the API does. */
+export async function decideIn(
+  { store, clock, authorizer }: Pick<Scene, 'store' | 'clock' | 'authorizer'>,
+  caller: Caller,
+  name: string,
+  decision: 'approved' | 'rejected',
+): Promise<void> {
+  const entry = store.get(approvalsCollection, name);
+  const live = entry && reader.of(entry);
+  if (entry === undefined || live === undefined) throw new Error(`no Approval ${name}`);
+  const spec = { ...live.spec, decision };
+  const decided = decideApproval(authorizer, caller, { spec }, live, clock.now());
+  await store.commit({
+    expect: [expectedAt(entry)],
+    put: [putApproval({ ...live, spec, status: decided?.status ?? {} })],
+  });
 }

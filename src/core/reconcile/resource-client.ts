@@ -5,6 +5,7 @@
 import type { Resource } from '../../api/object.ts';
 import type { Origin } from '../access/audit-draft.ts';
 import type { Caller } from '../access/identity.ts';
+import type { SpentApproval } from '../approvals/approval-gate.ts';
 import type { Expectation } from '../store/store.ts';
 
 /** The identity with which a controller writes. */
@@ -19,6 +20,8 @@ export interface WriteAs {
   readonly fence?: { readonly lease: string; readonly epoch: number };
   /** Records that the write relies on. It is rejected with HANSA_CONFLICT where one of them has changed. */
   readonly expect?: readonly Expectation[];
+  /** The Approval that this write spends. A write that changes nothing does not spend it. */
+  readonly spent?: SpentApproval;
 }
 
 export interface NewResource<Spec> {

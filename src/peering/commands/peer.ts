@@ -164,6 +164,10 @@ interface StepOptions {
   readonly output: OutputFormat;
 }
 
+interface RevokeOptions extends StepOptions {
+  readonly emergency?: string;
+}
+
 function confirmCommand(kit: CommandKit): Command {
   return new Command('confirm')
     .description('admit a site that redeemed an invitation, or clear the alert of a peer')
@@ -229,6 +233,10 @@ function revokeCommand(kit: CommandKit): Command {
   return new Command('revoke')
     .description('end the peering with a site, immediately and for good')
     .argument('<name>', 'the trust domain of the peer')
+    .option(
+      '--emergency <reason>',
+      'do not wait for an approval: revoke now, and let another user review it afterwards',
+    )
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
@@ -237,21 +245,25 @@ The other site does not have to be reachable. The command lists the agents and b
 an SVID of the peer, and the site forgets them. Only a new invitation makes the site a peer again.
 
 Examples:
-  hansa peer revoke reval.example --yes`,
+  hansa peer revoke reval.example --yes
+  hansa peer revoke reval.example --emergency 'its signing key was stolen'`,
     )
-    .action((name: string, { output }: StepOptions, command: Command) =>
+    .action((name: string, { output, emergency }: RevokeOptions, command: Command) =>
       kit.withClient(command, async (client) => {
         await findPeer(client, name);
         const peer = { kind: federationPeerKind, name };
         for (const line of await kit.deletionNotes(client, [peer])) kit.note(line);
         await kit.confirm(command, `Revoke ${name}? ${revocationEffect([name])}`);
-        await client.request({
+        const { body } = await client.request({
           method: 'POST',
           path: pathTo(peeringPaths.revoke, { name }),
+          body: { emergency },
         });
-        kit.print(
-          kit.renderValue({ name, state: 'revoked' }, output) ?? printable(`${name} is revoked.`),
-        );
+        const { review } = body as { readonly review?: string };
+        if (review !== undefined) {
+          kit.note(printable(`Another user must review this: hansa approval show ${review}`));
+        }
+        kit.print(kit.renderValue(body, output) ?? printable(`${name} is revoked.`));
       }),
     );
 }

@@ -5,6 +5,7 @@
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { controllerCaller } from '../../core/access/identity.ts';
+import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
 import type { Requester } from '../../core/access/audit-draft.ts';
@@ -97,7 +98,7 @@ export class Handshake {
    * Ends trust first, so that a later failure cannot keep it. An acceptance without a peer is
    * deleted.
    */
-  async revoke(name: string, by: Requester): Promise<void> {
+  async revoke(name: string, by: Requester, spent?: SpentApproval): Promise<void> {
     const { peers } = this.#parts;
     const acceptance = this.acceptances.get(name);
     const known = await peers.get(name);
@@ -110,7 +111,7 @@ export class Handshake {
       if (acceptance !== undefined) await this.#drop(acceptance);
       if (known !== undefined) await this.#close(known);
     }
-    await peers.demand(name, 'revoke', `${by.caller.user} revoked it`, by);
+    await peers.demand(name, 'revoke', `${by.caller.user} revoked it`, by, spent);
     await this.#settle(name);
     await this.#prune(name);
   }

@@ -3,6 +3,7 @@
 
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { requestedBy, type Requester } from '../../core/access/audit-draft.ts';
+import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
@@ -93,7 +94,11 @@ export class Inviter {
     return this.#peerings.invitations;
   }
 
-  async invite(by: Requester, options: InviteOptions): Promise<MadeInvitation> {
+  async invite(
+    by: Requester,
+    options: InviteOptions,
+    spent?: SpentApproval,
+  ): Promise<MadeInvitation> {
     const { trustDomain, clock, random, own, audit, advertiseURL } = this.#parts;
     const { ttlSeconds = defaultInvitationSeconds } = options;
     if (!Number.isSafeInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > maxInvitationSeconds) {
@@ -138,7 +143,7 @@ export class Inviter {
       outcome: 'allow',
       reason: `invited ${invited?.name ?? 'any site'}${keysWords}, for ${ttlSeconds} seconds, by invitation ${shortId(id)}`,
     });
-    await this.invitations.put(id, undefined, record, [row]);
+    await this.invitations.put(id, undefined, record, [row], spent);
     const invitation = encodeInvitation({
       url: new URL(advertiseURL()),
       trustDomain,
@@ -296,7 +301,7 @@ export class Inviter {
   }
 
   /** The operator admits the site that redeemed an invitation under this name. */
-  async confirm(name: string, by: Requester): Promise<void> {
+  async confirm(name: string, by: Requester, spent?: SpentApproval): Promise<void> {
     const { audit, peers } = this.#parts;
     const kept = this.redemptionOf(name, (await peers.get(name))?.status?.invitation);
     if (kept?.value.redeemed === undefined) {
@@ -314,7 +319,7 @@ export class Inviter {
       outcome: 'allow',
       reason: `confirmed, with the fingerprint ${kept.value.redeemed.fingerprint}`,
     });
-    await this.#peerings.step(kept.name, 'accept', [row]);
+    await this.#peerings.step(kept.name, 'accept', [row], undefined, spent);
   }
 
   /**

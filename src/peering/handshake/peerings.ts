@@ -4,6 +4,7 @@
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
 import type { Commit, Store } from '../../core/store/store.ts';
 import { nextHandshakeState } from '../peers/peer-states.ts';
 import { acceptingFrom, pins, stands } from './crossing.ts';
@@ -67,6 +68,7 @@ export class Peerings {
     event: 'accept' | 'revoke',
     audit?: NonNullable<Commit['audit']>,
     isIt: (redeemed: Redemption) => boolean = () => true,
+    spent?: SpentApproval,
   ): Promise<void> {
     return this.invitations.change(
       invitation,
@@ -74,9 +76,11 @@ export class Peerings {
         const { redeemed } = record;
         if (redeemed === undefined || !isIt(redeemed)) return undefined;
         const state = nextHandshakeState(redeemed.state, event);
-        return state && { ...record, redeemed: { ...redeemed, state } };
+        const approval = spent === undefined ? {} : { approval: spent.uid };
+        return state && { ...record, redeemed: { ...redeemed, state, ...approval } };
       },
       audit,
+      spent,
     );
   }
 

@@ -1,6 +1,7 @@
 // The records of the handshake beside the resources: invitations that this site created, and those
 // that it accepted. Every change is a compare-and-set, so that each step happens once.
 
+import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { type Reader, recordReader } from '../../core/store/reader.ts';
 import type { Commit, Entry, Store } from '../../core/store/store.ts';
@@ -50,6 +51,8 @@ export interface Peering {
   readonly replaces?: string;
   /** The uid of the peer that it created. It never creates another one. */
   readonly madeUid?: string;
+  /** The uid of the Approval that allowed it. */
+  readonly approval?: string;
 }
 
 /** Proposed until an operator confirms it, and revoked when its peer is revoked or deleted. */
@@ -140,30 +143,38 @@ export class Records<T> {
     before: Kept<T> | undefined,
     value: T,
     audit: NonNullable<Commit['audit']> = [],
+    spent?: SpentApproval,
   ): Promise<void> {
     const bytes = Buffer.from(JSON.stringify(value));
     await this.#store.commit({
-      expect: [{ collection: this.#collection, name, at: before?.revision ?? 'absent' }],
-      put: [{ collection: this.#collection, name, encode: () => bytes }],
-      audit,
+      expect: [
+        { collection: this.#collection, name, at: before?.revision ?? 'absent' },
+        ...(spent?.expect ?? []),
+      ],
+      put: [{ collection: this.#collection, name, encode: () => bytes }, ...(spent?.put ?? [])],
+      audit: [...audit, ...(spent?.audit ?? [])],
     });
   }
 
-  /** Changes the current record and retries after a conflict. `undefined` leaves it unchanged. */
+  /**
+   * Changes the current record and retries after a conflict. `undefined` leaves it unchanged. With an Approval it
+   * does not retry, because another caller may have spent it.
+   */
   async change(
     name: string,
     next: (value: T) => T | undefined,
     audit?: NonNullable<Commit['audit']>,
+    spent?: SpentApproval,
   ): Promise<void> {
     for (;;) {
       const before = this.get(name);
       const value = before && next(before.value);
       if (value === undefined) return;
       try {
-        await this.put(name, before, value, audit);
+        await this.put(name, before, value, audit, spent);
         return;
       } catch (error) {
-        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+        if (spent !== undefined || !hasCode(error, 'HANSA_CONFLICT')) throw error;
       }
     }
   }

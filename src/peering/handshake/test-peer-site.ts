@@ -1,8 +1,11 @@
 // For tests: the handshake of one site with its real store and write path, without a network.
 
+import { approvalKind } from '../../api/kinds/approval.ts';
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import type { Resource } from '../../api/object.ts';
+import { Authorizer } from '../../core/access/authorizer.ts';
+import { ApprovalGate } from '../../core/approvals/approval-gate.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
@@ -13,6 +16,7 @@ import type { Store } from '../../core/store/store.ts';
 import { auditWrites } from '../../server/audit/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
+import { peeringActions } from '../approval-actions.ts';
 import type { Acceptor } from './acceptor.ts';
 import { Handshake, secretPlace } from './handshake.ts';
 import { Inviter } from './inviter.ts';
@@ -141,7 +145,21 @@ export async function testPeerSite(
     inviter,
     handshake,
     otherHandshake: new Handshake(shared),
-    parts: { ...shared, trustDomain, own: authority, audit, handshake },
+    parts: {
+      ...shared,
+      trustDomain,
+      own: authority,
+      audit,
+      handshake,
+      approvals: new ApprovalGate({
+        store,
+        clock,
+        random,
+        audit,
+        authorizer: new Authorizer({ store, kinds: [federationPeerKind, approvalKind] }),
+        actions: peeringActions,
+      }),
+    },
     rows,
     denials,
     redeem,

@@ -6,6 +6,7 @@ import { timestamp } from '../../api/object.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { Requester } from '../../core/access/audit-draft.ts';
+import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
 import { findCondition, setCondition } from '../../core/reconcile/conditions.ts';
 import type { ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
 import type { Features } from '../features.ts';
@@ -179,12 +180,13 @@ export class PeerRepository {
     event: PeerEvent,
     reason: string,
     by: Requester,
+    spent?: SpentApproval,
   ): Promise<FederationPeer | undefined> {
     const position = positionOf(await this.#peers.get(name));
     if (position !== undefined && nextState(position, event) === undefined) {
       throw refuseStep(name, position.state, event);
     }
-    return this.step(name, event, reason, undefined, { ...peeringWrites, ...by });
+    return this.step(name, event, reason, undefined, writesFor(by, spent));
   }
 
   /** Changes the status without a change of state. Writes only if something changes. */
@@ -223,7 +225,7 @@ export class PeerRepository {
   }
 
   /** Ends the alert after an operator compared fingerprints. Resolves to whether there was an alert. */
-  async dismissContest(name: string, by: Requester): Promise<boolean> {
+  async dismissContest(name: string, by: Requester, spent?: SpentApproval): Promise<boolean> {
     const { status } = (await this.#peers.get(name)) ?? {};
     const raised = findCondition(status?.conditions, contestCondition);
     if (raised?.status !== 'True') return false;
@@ -234,7 +236,7 @@ export class PeerRepository {
         ...current.status,
         conditions: setCondition(current.status?.conditions, dismissed, this.#clock.now()),
       }),
-      { ...peeringWrites, ...by },
+      writesFor(by, spent),
       {
         verb: 'peer.confirm',
         reason: `confirmed, with the fingerprint ${status?.fingerprint ?? 'unknown'}, although another site tried to redeem its invitation`,
@@ -252,6 +254,11 @@ export class PeerRepository {
   release(name: string): Promise<FederationPeer | undefined> {
     return this.#peers.removeFinalizer(name, peerFinalizer, peeringWrites);
   }
+}
+
+/** On behalf of a caller, with the Approval that the write spends. */
+function writesFor(by: Requester, spent: SpentApproval | undefined): WriteAs {
+  return { ...peeringWrites, ...by, ...(spent === undefined ? {} : { spent }) };
 }
 
 /** Undefined if the object has no state, because no invitation was redeemed for it. */

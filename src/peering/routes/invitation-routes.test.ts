@@ -30,6 +30,7 @@ suite('the routes for invitations', () => {
     routes = invitationRoutes({
       clock,
       audit: { record },
+      approvals: { allow: () => assert.fail('nobody invites here') },
       inviter: { invitations, invite: () => assert.fail('nobody invites here') },
     });
   });

@@ -5,12 +5,15 @@ import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { requestedBy, type Requester } from '../../core/access/audit-draft.ts';
+import type { ApprovalGate } from '../../core/approvals/approval-gate.ts';
+import { withApproval } from '../../core/approvals/with-approval.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { objectOf } from '../../core/json/json-body.ts';
 import { requesterOf } from '../../core/plane/requester.ts';
 import { type PlaneResponse, type PlaneRoute, route } from '../../core/plane/route.ts';
+import { inviteRequest } from '../approval-actions.ts';
 import { ago } from '../handshake/contest.ts';
 import { parseFingerprint } from '../../core/identity/bundle/fingerprint.ts';
 import { shortId } from '../handshake/invitation.ts';
@@ -22,6 +25,7 @@ import { peeringPaths } from '../paths.ts';
 export interface InvitationRoutesParts {
   readonly clock: Clock;
   readonly audit: Pick<Audit, 'record'>;
+  readonly approvals: Pick<ApprovalGate, 'allow'>;
   readonly inviter: Pick<Inviter, 'invite' | 'invitations'>;
 }
 
@@ -60,7 +64,13 @@ export function invitationRoutes(parts: InvitationRoutesParts): readonly PlaneRo
       rights: [{ verb: 'create', kind: federationPeerKind }],
       handle: async (request) => {
         const options = await request.json(maxBodyBytes, (body) => inviteOptions(objectOf(body)));
-        const { expiresAtMs, ...shown } = await inviter.invite(requesterOf(request), options);
+        const by = requesterOf(request);
+        const { expiresAtMs, ...shown } = await withApproval(
+          parts.approvals,
+          by,
+          async () => inviteRequest(options),
+          (spent) => inviter.invite(by, options, spent),
+        );
         return json({ ...shown, expiresAt: timestamp(expiresAtMs) });
       },
     }),

@@ -5,6 +5,8 @@ import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { actorOf, requestedBy, type Requester } from '../../core/access/audit-draft.ts';
+import type { ApprovalGate } from '../../core/approvals/approval-gate.ts';
+import { withApproval } from '../../core/approvals/with-approval.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, errorCatalog, toHansaError } from '../../core/errors/error.ts';
@@ -44,6 +46,7 @@ import type { PeerFederations } from '../peers/peer-federation.ts';
 import { partOf } from '../handshake/redeemer.ts';
 import { acceptancesCollection } from '../handshake/records.ts';
 import type { Peerings } from '../handshake/peerings.ts';
+import { acceptRequest, confirmRequest, revokeRequest } from '../approval-actions.ts';
 import { acceptWaitMs } from '../timing.ts';
 import { waitFor } from '../wait-for.ts';
 import { peeringError, peeringErrors, type PeeringErrorCode } from '../errors.ts';
@@ -58,6 +61,7 @@ export interface OperatorRoutesParts {
   readonly clock: Clock;
   readonly sealer: Sealer;
   readonly audit: Pick<Audit, 'record' | 'deny'>;
+  readonly approvals: Pick<ApprovalGate, 'allow' | 'review'>;
   readonly peers: PeerRepository;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
@@ -105,7 +109,7 @@ export interface InvitationPreview {
 }
 
 export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[] {
-  const { peers, inviter, handshake } = parts;
+  const { handshake } = parts;
   return [
     route({
       listener: 'api',
@@ -149,10 +153,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
       handle: async (request) => {
         const { name } = request.params;
         const by = requesterOf(request);
-        const dismissed = await peers.dismissContest(name, by);
-        if (!dismissed || peersReader.get(parts.store, name)?.status?.state === 'proposed') {
-          await inviter.confirm(name, by);
-        }
+        await confirm(parts, name, by);
         await handshake.admit(name);
         return json(await summary(parts, name));
       },
@@ -165,11 +166,78 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
       rights: [{ verb: 'delete', kind: federationPeerKind, nameFrom: 'name' }],
       handle: async (request) => {
         const { name } = request.params;
-        await handshake.revoke(name, requesterOf(request));
-        return json({ name, state: 'revoked' });
+        const emergency = await request.json(maxBodyBytes, emergencyOf);
+        const review = await revoke(parts, name, emergency, requesterOf(request));
+        return json({ name, state: 'revoked', ...(review === undefined ? {} : { review }) });
       },
     }),
   ];
+}
+
+/** Admits a site that waits, or ends the alert of a contest, or both. */
+async function confirm(parts: OperatorRoutesParts, name: string, by: Requester): Promise<void> {
+  const { approvals, peers, inviter } = parts;
+  const look = async () => {
+    const peer = await peers.get(name);
+    const contest = findCondition(peer?.status?.conditions, contestCondition);
+    return {
+      peer,
+      contest: contest?.status === 'True' ? contest.message : undefined,
+      redeemed: inviter.redemptionOf(name, peer?.status?.invitation)?.value.redeemed,
+    };
+  };
+  await withApproval(
+    approvals,
+    by,
+    async () => {
+      const { peer, contest, redeemed } = await look();
+      return confirmRequest(name, redeemed, peer, contest);
+    },
+    async (spent) => {
+      const { contest, redeemed } = await look();
+      const isProposed = redeemed?.state === 'proposed';
+      // The first of the two steps spends the Approval.
+      if (isProposed || contest === undefined) await inviter.confirm(name, by, spent);
+      if (contest !== undefined) {
+        await peers.dismissContest(name, by, isProposed ? undefined : spent);
+      }
+    },
+  );
+}
+
+/** Why a revocation cannot wait for an approval. Strict, so that a mistake does not ask for one. */
+function emergencyOf(body: unknown): string | undefined {
+  if (body === undefined) return undefined;
+  const { emergency } = objectOf(body);
+  if (emergency === undefined) return undefined;
+  if (typeof emergency === 'string' && emergency !== '' && emergency.length <= 512)
+    return emergency;
+  throw new HansaError(
+    'HANSA_BAD_REQUEST',
+    'Cannot revoke the peer: emergency is not a reason of 1 to 512 characters.',
+  );
+}
+
+/** Resolves to the Approval that reviews an emergency. */
+async function revoke(
+  { approvals, peers, handshake }: OperatorRoutesParts,
+  name: string,
+  emergency: string | undefined,
+  by: Requester,
+): Promise<string | undefined> {
+  if (emergency !== undefined) {
+    const asked = revokeRequest(name, await peers.get(name), emergency);
+    const review = asked && (await approvals.review(asked, by));
+    await handshake.revoke(name, by);
+    return review?.metadata.name;
+  }
+  await withApproval(
+    approvals,
+    by,
+    async () => revokeRequest(name, await peers.get(name)),
+    (spent) => handshake.revoke(name, by, spent),
+  );
+  return undefined;
 }
 
 function bodyOf(request: ApiRequest): Promise<Readonly<Record<string, unknown>>> {
@@ -297,6 +365,7 @@ async function accept(
   if (known?.value.invitation !== id || known.value.state === 'revoked') {
     const sealed = await sealer.seal(secretPlace(name, id), invitation.secret);
     const before = await parts.peers.get(name);
+    const spent = await parts.approvals.allow(acceptRequest(invitation, id, before), by);
     const row = audit.record({
       ...requestedBy(by),
       verb: 'peer.accept',
@@ -315,10 +384,12 @@ async function accept(
         expiresAtMs: invitation.expiresAtMs,
         atMs: clock.now(),
         ...(before?.status?.state === 'revoked' ? { replaces: before.metadata.uid } : {}),
+        ...(spent === undefined ? {} : { approval: spent.uid }),
         state: initialState,
         secret: sealed.toString('base64'),
       },
       [row],
+      spent,
     );
   }
   const kept = handshake.acceptances.get(name)?.value;

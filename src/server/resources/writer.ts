@@ -119,6 +119,8 @@ export interface WriteContext extends RequestContext {
   readonly fence?: Commit['fence'];
   /** Records that the writer relies on. */
   readonly expect?: readonly Expectation[];
+  /** The Approval of an action that this write is part of. */
+  readonly spent?: SpentApproval;
   /** Sends a warning to the caller. */
   readonly warn?: (text: string) => void;
   /** The verb and reason of a status write for the audit log. Default: the transitions of its conditions. */
@@ -366,7 +368,7 @@ export class ResourceWriter {
     before: Entry | undefined,
     expectations: readonly Expectation[],
     context: WriteContext,
-    spent?: SpentApproval,
+    spent: SpentApproval | undefined = context.spent,
   ): Promise<Written> {
     const name = next?.metadata.name ?? (before as Entry).name;
     const live = before === undefined ? undefined : objectOf(before);

@@ -1,0 +1,98 @@
+// The actions of this plane that can need approval, and exactly what is approved. Pure.
+
+import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
+import type { ActionRequest } from '../core/approvals/approval-gate.ts';
+import type { DeclaredAction } from '../core/approvals/policy.ts';
+import type { Invitation } from './handshake/invitation.ts';
+import type { InviteOptions } from './handshake/inviter.ts';
+import type { Redemption } from './handshake/records.ts';
+
+const { kind } = federationPeerKind;
+
+/** The requirement wants approval to propose, accept and revoke a peer. To suspend one is free: it only takes trust away, for now. */
+export const peeringActions: readonly DeclaredAction[] = [
+  { action: 'peer.invite', mode: 'approver', description: 'Create an invitation.' },
+  { action: 'peer.accept', mode: 'approver', description: 'Accept an invitation.' },
+  {
+    action: 'peer.confirm',
+    mode: 'approver',
+    description:
+      'Admit a site that redeemed an invitation, or clear the alert of a contested invitation.',
+  },
+  {
+    action: 'peer.revoke',
+    mode: 'approver',
+    description: 'End a peering, also by deleting the FederationPeer.',
+    write: { kind, operation: 'delete' },
+  },
+];
+
+export function inviteRequest({ for: invited, forKeys, ttlSeconds }: InviteOptions): ActionRequest {
+  const whom = invited?.name ?? 'any site';
+  return {
+    action: 'peer.invite',
+    verb: 'invite',
+    target: { kind, name: invited?.name ?? '' },
+    change: { for: invited?.name, fingerprint: forKeys, ttlSeconds },
+    summary: `invite ${whom}`,
+  };
+}
+
+/** `id` is the public id of the invitation. Its secret must not be in an Approval. */
+export function acceptRequest(
+  { trustDomain, url, keys, expiresAtMs }: Invitation,
+  id: string,
+  peer: FederationPeer | undefined,
+): ActionRequest {
+  const { name } = trustDomain;
+  return {
+    action: 'peer.accept',
+    verb: 'accept',
+    target: targetOf(name, peer),
+    change: { invitation: id, url: url.href, keys: keys.map((key) => key.toString('hex')) },
+    summary: `accept the invitation of ${name}`,
+    // The invitation is of no use after that.
+    expiresAtMs,
+  };
+}
+
+/** Undefined if nothing waits for a confirmation. `contest` is the alert of the peer. */
+export function confirmRequest(
+  name: string,
+  redeemed: Redemption | undefined,
+  peer: FederationPeer | undefined,
+  contest: string | undefined,
+): ActionRequest | undefined {
+  if (redeemed?.state !== 'proposed' && contest === undefined) return undefined;
+  const fingerprint = redeemed?.fingerprint ?? peer?.status?.fingerprint;
+  return {
+    action: 'peer.confirm',
+    verb: 'confirm',
+    target: targetOf(name, peer),
+    change: { fingerprint, url: redeemed?.url ?? peer?.spec.url, contest },
+    summary: `confirm the peer ${name} with the fingerprint ${fingerprint ?? 'unknown'}`,
+  };
+}
+
+/** Undefined if there is no peering to end. `emergency` says why it cannot wait. */
+export function revokeRequest(
+  name: string,
+  peer: FederationPeer | undefined,
+  emergency?: string,
+): ActionRequest | undefined {
+  const state = peer?.status?.state;
+  if (state === undefined || state === 'revoked') return undefined;
+  return {
+    action: 'peer.revoke',
+    verb: 'revoke',
+    target: targetOf(name, peer),
+    change: { emergency },
+    summary: `revoke the peer ${name}${emergency === undefined ? '' : ` in an emergency: ${emergency}`}`,
+  };
+}
+
+function targetOf(name: string, peer: FederationPeer | undefined): ActionRequest['target'] {
+  if (peer === undefined) return { kind, name };
+  const { uid, generation } = peer.metadata;
+  return { kind, name, uid, generation };
+}
