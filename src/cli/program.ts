@@ -4,6 +4,7 @@ import { type Command, type CommanderError, Option } from 'commander';
 import type { Plane } from '../core/plane/plane.ts';
 import { accessCommand } from './commands/access.ts';
 import { applyCommand } from './commands/apply.ts';
+import { approvalCommand } from './commands/approval.ts';
 import { auditCommand } from './commands/audit.ts';
 import { type Cli, type CliParts, createCli } from './cli.ts';
 import { completionCommand } from './commands/completion.ts';
@@ -49,6 +50,7 @@ const ownCommands: readonly MakeCommand[] = [
   whoamiCommand,
   contextCommand,
   accessCommand,
+  approvalCommand,
   auditCommand,
   configCommand,
   doctorCommand,

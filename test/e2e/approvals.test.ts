@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { adminClient, ApiClient, createToken, resources, role } from './api-client.ts';
-import { type Daemon, startDaemon, temporaryFolder } from './daemon.ts';
+import { type Daemon, hansa, startDaemon, temporaryFolder } from './daemon.ts';
 import { login } from './user-svid.ts';
 
 const dataDir = join(temporaryFolder(), 'lubeck');
@@ -72,6 +72,8 @@ test('a change is refused with the name of an Approval, and passes once after it
   const create = () => admin.request('POST', `${resources}/roles`, { body: role('pilots') });
   const name = approvalIn(await create());
   assert.equal(approvalIn(await create()), name);
+  const { stdout } = await hansa(['status', '--data-dir', dataDir]);
+  assert.match(stdout, /approvals +1 pending \(hansa approval list\)/);
   assert.equal((await decide(ada, name, 'approved')).status, 200);
   assert.equal((await create()).status, 201);
   assert.equal(await stateOf(name), 'spent');

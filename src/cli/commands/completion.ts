@@ -62,6 +62,9 @@ const ownLists: NameLists = new Map(
   Object.entries({
     'access token create --role': 'get roles',
     'access revoke': 'access list',
+    'approval show': 'approval list',
+    'approval approve': 'approval list',
+    'approval reject': 'approval list',
     'context use': 'context list',
     'context show': 'context list',
     'context remove': 'context list',

@@ -8,6 +8,7 @@ import { printable, renderColumns } from '../../core/command/columns.ts';
 import type { OutputFormat } from '../../core/plane/command-kit.ts';
 import type { StatusPart } from '../../core/plane/command-line.ts';
 import type { Cli } from '../cli.ts';
+import { approvalStatus } from './approval-status.ts';
 import { outputOption, renderValue } from '../output/output.ts';
 
 interface SiteStatus {
@@ -29,7 +30,10 @@ export function statusCommand(cli: Cli): Command {
         const nowMs = cli.io.clock.now();
         const [site, parts] = await Promise.all([
           client.get(siteKind, siteKind.singleton as string),
-          Promise.all(cli.planes.flatMap(({ status: look }) => look?.(client, nowMs) ?? [])),
+          Promise.all([
+            ...cli.planes.flatMap(({ status: look }) => look?.(client, nowMs) ?? []),
+            approvalStatus(client),
+          ]),
         ]);
         const status = (site.status ?? {}) as SiteStatus;
         const fields = parts.flatMap((part) => Object.entries(part.fields));
