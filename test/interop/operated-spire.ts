@@ -10,7 +10,7 @@ import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from '../e
 import { until } from '../e2e/until.ts';
 import type { Etcd } from './etcd.ts';
 import { Kubectl } from './kubectl.ts';
-import { SpireCluster } from './spire-cluster.ts';
+import { type ClusterOptions, SpireCluster } from './spire-cluster.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 type Entry = NonNullable<NonNullable<SpireServer['status']>['relationships']>[number];
@@ -25,11 +25,13 @@ export class OperatorSite {
   readonly daemon: Daemon;
   readonly #started: OperatedSpire[] = [];
 
-  static async start(): Promise<OperatorSite> {
+  /** `env` is of the site. */
+  static async start(env: Readonly<Record<string, string>> = {}): Promise<OperatorSite> {
     const flags = ['enabled=true', 'server-image=spire-server:1', 'sidecar-image=hansa:1'];
     const daemon = await startDaemon(
       join(temporaryFolder(), 'site'),
       flags.map((flag) => `--kubernetes-spire-${flag}`),
+      env,
     );
     return new OperatorSite(daemon);
   }
@@ -49,8 +51,8 @@ export class OperatorSite {
   }
 
   /** Starts a cluster, and lets the site operate its SPIRE server. It has no SpireServer yet. */
-  async add(name: string, etcd: Etcd): Promise<OperatedSpire> {
-    const spire = await SpireCluster.start(name, etcd, true);
+  async add(name: string, etcd: Etcd, options: ClusterOptions = {}): Promise<OperatedSpire> {
+    const spire = await SpireCluster.start(name, etcd, true, options);
     const { kubeconfig } = spire.cluster;
     const operated = new OperatedSpire(this, spire, await Kubectl.with(kubeconfig));
     this.#started.push(operated);

@@ -22,8 +22,8 @@ import { launcher, type Ran } from '../e2e/daemon.ts';
 import { childOf } from '../e2e/separate-host.ts';
 import { until } from '../e2e/until.ts';
 import type { Etcd } from './etcd.ts';
-import { type KubeCluster, startKubeCluster } from './kube-cluster.ts';
-import { TestKubelet } from './test-kubelet.ts';
+import { type KubeCluster, type KubeClusterOptions, startKubeCluster } from './kube-cluster.ts';
+import { TestKubelet, type TestKubeletOptions } from './test-kubelet.ts';
 import { requireTool } from './tool.ts';
 import { LineReader } from './workload-site.ts';
 
@@ -34,6 +34,10 @@ const serverPath = '/apis/operator.openshift.io/v1alpha1/spireservers/cluster';
 
 type Fields = Readonly<Record<string, unknown>>;
 
+/** Of the Pods, with more images, and of the cluster. */
+export type ClusterOptions = Partial<Pick<TestKubeletOptions, 'images' | 'env' | 'machineNames'>> &
+  Pick<KubeClusterOptions, 'crds'>;
+
 export class SpireCluster {
   readonly trustDomain: string;
   readonly cluster: KubeCluster;
@@ -43,18 +47,27 @@ export class SpireCluster {
   #agentFolder = '';
 
   /** `isOperated`: a site installs and applies everything (`operated-spire.ts`). */
-  static async start(name: string, etcd: Etcd, isOperated = false): Promise<SpireCluster> {
+  static async start(
+    name: string,
+    etcd: Etcd,
+    isOperated = false,
+    options: ClusterOptions = {},
+  ): Promise<SpireCluster> {
     const cluster = await startKubeCluster(name, {
       etcd,
       controllers: ['statefulset-controller', 'garbage-collector-controller'],
+      ...(options.crds !== undefined && { crds: options.crds }),
     });
     try {
+      const { images, crds: _, ...pods } = options;
       const kubelet = await TestKubelet.start({
         cluster,
         images: {
           'spire-server:1': [await requireTool('spire-server')],
           'hansa:1': [launcher],
+          ...images,
         },
+        ...pods,
       });
       const spire = new SpireCluster(`${name}.example`, cluster, kubelet);
       try {

@@ -9,6 +9,7 @@ const refreshing = 'failed to refresh bundle: failed to fetch federated bundle f
 
 for (const [message, name, cause] of [
   [`${fetching}dial tcp: lookup b.example on 192.0.2.53:53: no such host`, 'dns', 'dns'],
+  [`${fetching}dial tcp: lookup b.example on 192.0.2.53:53: i/o timeout`, 'dns', 'dns'],
   [`${fetching}dial tcp 192.0.2.1:8443: connect: no route to host`, 'connect', 'connect'],
   [`${fetching}dial tcp 192.0.2.1:8443: connect: connection refused`, 'connect', 'connect'],
   [

@@ -40,7 +40,7 @@ export interface RefreshFailure {
 const causes: readonly (readonly [RegExp, Cause, RefreshErrorClass])[] = [
   [/^unexpected status \d+/, 'http', 'http'],
   [/^its (?:bootstrap|kept) bundle cannot be used/, 'bootstrap', 'malformed'],
-  [/no such host|server misbehaving/, 'dns', 'dns'],
+  [/no such host|server misbehaving|^dial tcp: lookup /, 'dns', 'dns'],
   [/local copy of bundle not found/, 'not-bootstrapped', 'identity'],
   [/^the endpoint serves /, 'misfit', 'malformed'],
   [/has expired or is not yet valid/, 'expired', 'identity'],

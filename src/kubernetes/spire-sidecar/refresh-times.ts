@@ -172,7 +172,10 @@ export class RefreshTimes {
       times.failures = 0;
       times.isRefreshed = true;
     } catch (error) {
-      times.lastError = readRefreshFailure(messageOf(error)).words.slice(0, longestError);
+      const misfit = await this.#misfitBehind(error, trustDomain);
+      if (misfit !== undefined) times.misfit = 'held';
+      const why = misfit ?? readRefreshFailure(messageOf(error)).words;
+      times.lastError = why.slice(0, longestError);
       times.failures++;
       this.#count(times, startedMs);
     } finally {
@@ -188,6 +191,21 @@ export class RefreshTimes {
   #count(times: Times, startedMs: number): void {
     times.counter ??= new RefreshCounter(undefined);
     times.counter.add(this.#clock.monotonic() - startedMs, times.lastError);
+  }
+
+  /**
+   * SPIRE also refreshes by itself. It stores what an endpoint serves, and with a bundle that is not of this trust
+   * domain it cannot authenticate the endpoint any more. Undefined where that is not so, or not known.
+   */
+  async #misfitBehind(error: unknown, trustDomain: string): Promise<string | undefined> {
+    const { cause } = readRefreshFailure(messageOf(error));
+    if (cause !== 'unknown-authority' && cause !== 'certificate') return undefined;
+    try {
+      const bundle = await this.#spire.bundle(trustDomain);
+      return bundle && misfitOf(bundle, trustDomain);
+    } catch {
+      return undefined;
+    }
   }
 
   /** Resolves to the refresh hint. Rejects where the server now has a bundle that is not of this trust domain. */

@@ -56,6 +56,22 @@ suite('a bundle that is not of its trust domain', () => {
     assert.deepEqual(scene.spire.entriesHeld.get('web'), ['b.example']);
   });
 
+  test('is found where SPIRE stored it by itself, and cannot authenticate the endpoint any more', async () => {
+    await scene.ask([b]);
+    scene.spire.entriesHeld.set('web', ['b.example']);
+    scene.spire.bundlesHeld.set('b.example', elsewhere);
+    scene.spire.dead.set('b.example', 'x509: certificate signed by unknown authority');
+    await scene.clock.advance(310_000);
+    assert.deepEqual(scene.spire.entriesHeld.get('web'), []);
+    assert.notDeepEqual(
+      scene.spire.bundlesHeld.get('b.example')?.x509Authorities,
+      elsewhere.x509Authorities,
+    );
+    scene.spire.dead.clear();
+    await scene.clock.advance(310_000);
+    assert.deepEqual(scene.spire.entriesHeld.get('web'), ['b.example']);
+  });
+
   test('is asked for at a slower and slower pace, and changes little', async () => {
     await scene.ask([b]);
     scene.spire.served.set('b.example', elsewhere);
