@@ -9,6 +9,7 @@ import type { ResourceClient, WriteAs } from '../../core/reconcile/resource-clie
 import { changeSource } from '../../core/reconcile/source.ts';
 import type { SpireCluster } from '../spire/spire-cluster.ts';
 import { spireCondition } from '../spire/spire-condition.ts';
+import { compareEveryMs } from '../spire/unwatched-objects.ts';
 import { spireFinding } from '../spire/spire-summary.ts';
 
 const controllerName = 'spire';
@@ -19,7 +20,7 @@ const pauseMs = 10_000;
 /** The first write soon after the start, when the SpireServer is read. */
 const firstPauseMs = 500;
 /** Objects that no watch covers, such as roles, are compared this often. */
-const resyncMs = 5 * 60_000;
+const resyncMs = compareEveryMs;
 
 export interface SpireControllerOptions {
   readonly spire: SpireCluster;

@@ -11,6 +11,7 @@ import { collectionPath, manifestPath } from '../../core/kube/manifests/manifest
 import type { WritingTerm } from '../fencing/fenced-writer.ts';
 import type { ObjectMeta } from '../objects.ts';
 import { differences } from './differences.ts';
+import type { UnwatchedObjects } from './unwatched-objects.ts';
 import { adoptAnnotation, spireEpochAnnotation, spireSiteAnnotation } from './spire-names.ts';
 
 export interface LiveObject extends KubeObject {
@@ -48,6 +49,10 @@ export interface ApplierOptions {
   readonly createOnly: boolean;
   /** An object of a cache, which may be old. Undefined: ask the API server. */
   readonly cached: (manifest: Manifest) => LiveObject | undefined;
+  /** Whether `cached` has every object of this kind that this site made. Default: it has not. */
+  readonly isWatched?: (manifest: Manifest) => boolean;
+  /** Objects of other kinds, and objects that should not exist, are looked for now and then. Default: each time. */
+  readonly unwatched?: UnwatchedObjects;
 }
 
 const mostMessageLength = 512;
@@ -69,15 +74,28 @@ export class ObjectApplier {
         this.#foreignOwner(cached) === undefined &&
         this.#drift(wanted, cached).length === 0;
       if (isCurrent) return { manifest, state: 'asWanted', live: cached };
+      if (this.#wasAsWanted(wanted)) return { manifest, state: 'asWanted' };
       const live = await this.#read(manifest);
-      return live === undefined ? this.#create(manifest) : this.#update(manifest, wanted, live);
+      const outcome =
+        live === undefined
+          ? await this.#create(manifest)
+          : await this.#update(manifest, wanted, live);
+      this.#remember(wanted, outcome);
+      return outcome;
     });
   }
 
   async remove(manifest: Manifest): Promise<ObjectOutcome> {
     return this.#explained(manifest, async () => {
+      const { cached, unwatched } = this.#options;
+      if (cached(manifest) === undefined && unwatched?.wasAsWanted(manifest) === true) {
+        return { manifest, state: 'asWanted' };
+      }
       const live = await this.#read(manifest);
-      if (live === undefined) return { manifest, state: 'asWanted' };
+      if (live === undefined) {
+        unwatched?.remember(manifest);
+        return { manifest, state: 'asWanted' };
+      }
       // An object of this name that somebody else made is none of ours.
       if (this.#foreignOwner(live) !== undefined) return { manifest, state: 'asWanted' };
       if (live.metadata.deletionTimestamp !== undefined) return { manifest, state: 'leaving' };
@@ -91,6 +109,18 @@ export class ObjectApplier {
       );
       return { manifest, state: 'removed' };
     });
+  }
+
+  #wasAsWanted(wanted: Manifest): boolean {
+    const { isWatched, unwatched } = this.#options;
+    return isWatched?.(wanted) !== true && unwatched?.wasAsWanted(wanted) === true;
+  }
+
+  #remember(wanted: Manifest, { state }: ObjectOutcome): void {
+    const { unwatched } = this.#options;
+    if (state === 'asWanted' || state === 'created' || state === 'changed') {
+      unwatched?.remember(wanted);
+    } else unwatched?.forget(wanted);
   }
 
   async #create(manifest: Manifest): Promise<ObjectOutcome> {

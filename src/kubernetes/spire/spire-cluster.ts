@@ -54,6 +54,7 @@ import {
 import type { SpireMark } from './spire-marks.ts';
 import { serverName } from './spire-names.ts';
 import { serversPath, SpireWatches } from './spire-watches.ts';
+import { UnwatchedObjects } from './unwatched-objects.ts';
 import { writeSpireStatus } from './write-spire-status.ts';
 
 export type SpireContext = Pick<
@@ -110,7 +111,14 @@ export class SpireCluster {
   readonly #apis: ServedApiReader;
   readonly #watches: SpireWatches;
   readonly #facts: EndpointFacts;
+  readonly #unwatched: UnwatchedObjects;
   readonly #listeners = new Set<() => void>();
+  /** The same object is read every minute. */
+  readonly #read = latest((object: ClusterObject) => {
+    const { trustDomain, clusterName, maxFederatedClusters } = this.mark;
+    return readSpireServer(object, { trustDomain, clusterName, maxFederatedClusters });
+  });
+  readonly #reported = latest(parseStatusDocument);
   #state: ServerState | undefined;
   /** Another operator's CRD has no field for relationships, so the API server drops them. */
   #isPruned = false;
@@ -130,6 +138,7 @@ export class SpireCluster {
     const client = this.#client;
     this.#apis = new ServedApiReader(client, clock);
     this.#facts = new EndpointFacts({ client, transport, clock, cluster: name, namespace });
+    this.#unwatched = new UnwatchedObjects(clock);
     const statusChanged = (): void => this.#changed();
     const watched = { client, cluster: name, namespace, clock, random, log, statusChanged };
     this.#watches = new SpireWatches(watched);
@@ -174,8 +183,7 @@ export class SpireCluster {
       if (name === spireServerName) this.#settle(undefined);
       return undefined;
     }
-    const { trustDomain, clusterName, maxFederatedClusters } = this.mark;
-    const read = readSpireServer(object, { trustDomain, clusterName, maxFederatedClusters });
+    const read = this.#read(object);
     if (read.spec === undefined) {
       const message = `${read.problems.join('. ')}. Nothing was changed.`;
       return this.#refuse(object, run, { reason: 'Invalid', message });
@@ -213,7 +221,7 @@ export class SpireCluster {
     const exposed = exposureOf(objects, outcomes);
     const authorities = this.#watches.mapValue(spec.bundleConfigMap, 'bundle.crt');
     const probe = await this.#facts.probe(spec, exposed?.host, authorities, run.signal);
-    const reported = parseStatusDocument(this.#watches.mapValue(statusMapName, statusKey));
+    const reported = this.#reported(this.#watches.mapValue(statusMapName, statusKey));
     const nowMs = this.#options.context.clock.now();
     const { list } = relationships;
     const known = knownEntries(object);
@@ -322,7 +330,8 @@ export class SpireCluster {
 
   async #apply(work: Work, objects: ServerObjects): Promise<readonly ObjectOutcome[]> {
     const { object, spec, run, by, relationships } = work;
-    const { uid } = object.metadata;
+    const { uid, generation } = object.metadata;
+    this.#unwatched.follow(generation);
     const applier = new ObjectApplier({
       client: this.#client,
       term: { epoch: run.epoch ?? 0, mayWrite: run.mayWrite ?? (() => true) },
@@ -330,6 +339,8 @@ export class SpireCluster {
       owner: uid,
       createOnly: spec.createOnly,
       cached: (manifest) => this.#watches.cached(manifest),
+      isWatched: (manifest) => this.#watches.isWatched(manifest),
+      unwatched: this.#unwatched,
     });
     const domains =
       by === 'ControllerManager'
@@ -433,6 +444,17 @@ export class SpireCluster {
   #changed(): void {
     for (const listener of this.#listeners) listener();
   }
+}
+
+/** Calls a pure function again only for another argument than the last one. */
+function latest<A, R>(read: (argument: A) => R): (argument: A) => R {
+  let last: { readonly argument: A; readonly result: R } | undefined;
+  return (argument) => {
+    if (last === undefined || last.argument !== argument) {
+      last = { argument, result: read(argument) };
+    }
+    return last.result;
+  };
 }
 
 function exposureOf({ exposure }: ServerObjects, outcomes: readonly ObjectOutcome[]) {

@@ -112,6 +112,11 @@ export class SpireWatches {
     return reflector?.byKey(namespace === undefined ? name : `${namespace}/${name}`);
   }
 
+  /** Whether `cached` has every object of this kind with our label. */
+  isWatched({ apiVersion, kind }: Manifest): boolean {
+    return this.#watched.get(`${apiVersion}/${kind}`)?.isSynced === true;
+  }
+
   /** A value of a ConfigMap of the server. */
   mapValue(name: string, key: string): string | undefined {
     const map = this.#watched.get('v1/ConfigMap')?.byKey(`${this.#options.namespace}/${name}`);

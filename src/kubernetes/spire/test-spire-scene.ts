@@ -95,6 +95,8 @@ export class TestSpireCluster {
   readonly user: MemoryKubeClient;
   /** Writes of the site, as `create services/spire-server`. */
   readonly writes: string[] = [];
+  /** Single objects that the site asked for, as `roles/spire-server`. */
+  readonly reads: string[] = [];
   readonly forbidden = new Set<string>();
 
   constructor(name: string, clock: VirtualClock, extra: readonly ExtraKind[]) {
@@ -189,6 +191,7 @@ export class TestSpireCluster {
   #allows({ user, verb, resource, isStatus, name }: AccessRequest): boolean {
     if (user !== siteUser) return true;
     const what = `${verb} ${resource}${isStatus ? '/status' : ''}`;
+    if (verb === 'get') this.reads.push(`${resource}/${name}`);
     if (!['get', 'list', 'watch'].includes(verb)) this.writes.push(`${what} ${name}`.trim());
     return !this.forbidden.has(what);
   }
