@@ -22,6 +22,7 @@ test('tests run with the planes that main.ts lists', () => {
 const siteGuide = [
   'README',
   'access',
+  'approvals',
   'audit',
   'managing-resources',
   'monitoring',

@@ -300,7 +300,7 @@ function approvalRequired({ metadata, spec }: Approval): HansaError {
       : 'another user with the role approver';
   return new HansaError(
     'HANSA_APPROVAL_REQUIRED',
-    `To ${spec.summary} needs approval. The Approval ${name} waits for ${who}, until ${spec.expiresAt}: hansa approval approve ${name}. Then try again.`,
+    `This needs approval: ${spec.summary}. The Approval ${name} waits for ${who}, until ${spec.expiresAt}: hansa approval approve ${name}. Then try again.`,
     { details: { group, kind: approvalsCollection, name } },
   );
 }
