@@ -10,7 +10,7 @@ import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from '../e
 import { until } from '../e2e/until.ts';
 import type { Etcd } from './etcd.ts';
 import { Kubectl } from './kubectl.ts';
-import { type ClusterOptions, SpireCluster } from './spire-cluster.ts';
+import { type ClusterOptions, podName, SpireCluster } from './spire-cluster.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 type Entry = NonNullable<NonNullable<SpireServer['status']>['relationships']>[number];
@@ -22,22 +22,25 @@ interface Condition {
 }
 
 export class OperatorSite {
-  readonly daemon: Daemon;
+  daemon: Daemon;
+  readonly #env: Readonly<Record<string, string>>;
   readonly #started: OperatedSpire[] = [];
 
   /** `env` is of the site. */
   static async start(env: Readonly<Record<string, string>> = {}): Promise<OperatorSite> {
-    const flags = ['enabled=true', 'server-image=spire-server:1', 'sidecar-image=hansa:1'];
-    const daemon = await startDaemon(
-      join(temporaryFolder(), 'site'),
-      flags.map((flag) => `--kubernetes-spire-${flag}`),
-      env,
-    );
-    return new OperatorSite(daemon);
+    const dataDir = join(temporaryFolder(), 'site');
+    return new OperatorSite(await startOperator(dataDir, 'spire-server:1', env), env);
   }
 
-  private constructor(daemon: Daemon) {
+  private constructor(daemon: Daemon, env: Readonly<Record<string, string>>) {
     this.daemon = daemon;
+    this.#env = env;
+  }
+
+  /** Stops the site, and starts it with another image of SPIRE. */
+  async setServerImage(image: string): Promise<void> {
+    await this.daemon.signal('SIGTERM');
+    this.daemon = await startOperator(this.daemon.dataDir, image, this.#env);
   }
 
   tryRun(...args: readonly string[]): Promise<Ran> {
@@ -69,6 +72,19 @@ export class OperatorSite {
     await this.daemon.signal('SIGTERM');
     await Promise.all(this.#started.map((each) => each.stop()));
   }
+}
+
+function startOperator(
+  dataDir: string,
+  serverImage: string,
+  env: Readonly<Record<string, string>>,
+): Promise<Daemon> {
+  const flags = ['enabled=true', `server-image=${serverImage}`, 'sidecar-image=hansa:1'];
+  return startDaemon(
+    dataDir,
+    flags.map((flag) => `--kubernetes-spire-${flag}`),
+    env,
+  );
 }
 
 export class OperatedSpire {
@@ -170,6 +186,25 @@ export class OperatedSpire {
       other.trustDomain,
       (entry) => entry?.state === 'Fresh' && entry.reason === undefined,
     );
+  }
+
+  /** The uid of the Pod that runs. */
+  get pod(): string | undefined {
+    return this.spire.kubelet.uid(podName);
+  }
+
+  /** Resolves when another Pod than this one is ready, and no container of it restarted. */
+  async replaced(pod: string | undefined): Promise<void> {
+    await until(() => ![undefined, pod].includes(this.pod), 'another Pod runs');
+    await this.spire.ready();
+    assert.equal(this.spire.kubelet.restarts(podName, 'spire-server'), 0);
+  }
+
+  /** How many templates of Pods there were: the StatefulSet controller keeps a revision of each. */
+  async templates(): Promise<number> {
+    const path = `/apis/apps/v1/namespaces/${namespace}/controllerrevisions`;
+    const { items } = await this.spire.cluster.get<{ readonly items: readonly object[] }>(path);
+    return items.length;
   }
 
   /** Whether the namespace of the server has this object, as KIND/NAME. */

@@ -11,11 +11,11 @@ import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
 import { namespace, serverFacts, specOf } from '../../src/kubernetes/spire/test-spire-servers.ts';
 import { temporaryFolder } from '../e2e/daemon.ts';
 import { whyNoHosts } from '../e2e/separate-host.ts';
-import { until } from '../e2e/until.ts';
 import { type Etcd, startEtcd } from './etcd.ts';
 import { type OperatedSpire, OperatorSite } from './operated-spire.ts';
 import { podName } from './spire-cluster.ts';
 import { missingTools } from './tool.ts';
+import { WorkloadCalls } from './workload-calls.ts';
 
 const skip =
   whyNoHosts() ||
@@ -35,7 +35,7 @@ suite('The federation of a SPIRE server', { skip }, () => {
   let a: OperatedSpire;
   let b: OperatedSpire;
   let knownB: Relationship;
-  const urls = new Map<OperatedSpire, string>();
+  const calls = new WorkloadCalls();
 
   before(async () => {
     etcd = await startEtcd();
@@ -48,28 +48,6 @@ suite('The federation of a SPIRE server', { skip }, () => {
     await site?.stop();
     await etcd?.stop();
   });
-
-  const idOf = ({ trustDomain }: OperatedSpire): string => `spiffe://${trustDomain}/web`;
-  const call = async (from: OperatedSpire, to: OperatedSpire) => {
-    const url = urls.get(to) ?? (await to.spire.serve('web', idOf(from)));
-    urls.set(to, url);
-    return from.spire.call('web', url, idOf(to));
-  };
-  const succeeds = (from: OperatedSpire, to: OperatedSpire): Promise<void> =>
-    until(async () => (await call(from, to)).code === 0, `${idOf(from)} calls ${idOf(to)}`);
-  const podOf = ({ spire: { kubelet } }: OperatedSpire) => kubelet.uid(podName);
-  /** The StatefulSet controller makes one for each template of Pods. */
-  const templates = async ({ spire }: OperatedSpire): Promise<number> => {
-    const path = `/apis/apps/v1/namespaces/${namespace}/controllerrevisions`;
-    const { items } = await spire.cluster.get<{ readonly items: readonly object[] }>(path);
-    return items.length;
-  };
-  /** Resolves when another Pod than this one is ready, which no container of it restarted. */
-  const replaced = async (one: OperatedSpire, pod: string | undefined): Promise<void> => {
-    await until(() => ![undefined, pod].includes(podOf(one)), 'another Pod runs');
-    await one.spire.ready();
-    assert.equal(one.spire.kubelet.restarts(podName, 'spire-server'), 0);
-  };
 
   /** Creates a server whose server.conf names b, as a user without Hansa would. */
   const setUpByHand = async (): Promise<readonly string[]> => {
@@ -110,12 +88,12 @@ suite('The federation of a SPIRE server', { skip }, () => {
     await b.declare(undefined);
     await b.spire.ready();
     const authority = await b.spire.run('bundle', 'show');
-    const pod = podOf(b);
+    const pod = b.pod;
     await b.federate([]);
-    await replaced(b, pod);
+    await b.replaced(pod);
     await b.untilCondition('FederationServiceReady', 'True', 'Ready');
     assert.equal(await b.spire.run('bundle', 'show'), authority);
-    assert.equal(await templates(b), 2);
+    assert.equal(await b.templates(), 2);
   });
 
   test('that was set up by hand becomes a managed one with one restart, and loses no trust', async () => {
@@ -133,35 +111,28 @@ suite('The federation of a SPIRE server', { skip }, () => {
     await b.untilFresh(a);
     await a.spire.startAgent({ web: [b.trustDomain] });
     await b.spire.startAgent({ web: [a.trustDomain] });
-    await succeeds(a, b);
-    await succeeds(b, a);
+    await calls.succeeds(a, b);
+    await calls.succeeds(b, a);
     // The site touches nothing until the user hands it over.
     const { bundle: _, ...bare } = knownB;
-    const pod = podOf(a);
+    const pod = a.pod;
     await a.federate([bare]);
     await a.untilCondition('FederationObjectsInSync', 'False', 'OwnedByOthers');
-    assert.equal(podOf(a), pod);
+    assert.equal(a.pod, pod);
     for (const name of made) {
       await a.kubectl.ok(['annotate', name, '-n', namespace, 'spire.hansa.dev/adopt=true']);
     }
     // Any change lets the site look again at once.
     await a.federate([bare], { withholdStaleBundles: true });
-    const failed: string[] = [];
     const isManaged = async (): Promise<boolean> => {
-      for (const [from, to] of [
-        [a, b],
-        [b, a],
-      ] as const) {
-        const { code, stderr } = await call(from, to);
-        if (code !== 0) failed.push(stderr);
-      }
       const { relationships = [] } = (await a.server())?.status ?? {};
       return relationships.some(
         ({ state, lastRefresh }) => state === 'Fresh' && lastRefresh !== undefined,
       );
     };
-    await until(isManaged, 'the site says that the bundle of b is fresh');
-    await replaced(a, pod);
+    const what = 'the site says that the bundle of b is fresh';
+    const failed = await calls.during(a, b, isManaged, what);
+    await a.replaced(pod);
     await a.untilCondition('FederationObjectsInSync', 'True', 'AsWanted');
     assert.deepEqual(failed, []);
     const conf = await a.kubectl.ok([
@@ -175,8 +146,8 @@ suite('The federation of a SPIRE server', { skip }, () => {
     assert.doesNotMatch(conf, /federates_with/);
     assert.match(await a.spire.run('federation', 'list'), /b\.example/);
     assert.match(await a.spire.run('bundle', 'list'), /b\.example/);
-    assert.equal(await templates(a), 2);
-    await succeeds(b, a);
+    assert.equal(await a.templates(), 2);
+    await calls.succeeds(b, a);
   });
 
   test('is turned off by one field, and on again without a bootstrap', async () => {
@@ -184,22 +155,22 @@ suite('The federation of a SPIRE server', { skip }, () => {
       const patch = JSON.stringify({ spec: { federation: { enabled } } });
       return a.kubectl.ok(['patch', 'spireserver/cluster', '--type=merge', '-p', patch]);
     };
-    const first = podOf(a);
+    const first = a.pod;
     await set(false);
     await a.untilCondition('FederationServiceReady', 'False', 'NotFederated');
     assert.equal(await a.has('service/spire-server-federation'), false);
-    await replaced(a, first);
+    await a.replaced(first);
     await a.spire.reports(b.trustDomain, (status) => status?.kept === true && !status.hasBundle);
-    await until(async () => (await call(b, a)).code !== 0, 'calls of b are refused');
+    await calls.refused(b, a);
     await a.spire.run('x509', 'mint', `-spiffeID=spiffe://${a.trustDomain}/minted`);
-    const second = podOf(a);
+    const second = a.pod;
     await set(true);
     await a.untilCondition('FederationServiceReady', 'True', 'Ready');
-    await replaced(a, second);
+    await a.replaced(second);
     await a.untilFresh(b);
-    await succeeds(b, a);
-    await succeeds(a, b);
+    await calls.succeeds(b, a);
+    await calls.succeeds(a, b);
     // The template of before is used again.
-    assert.equal(await templates(a), 3);
+    assert.equal(await a.templates(), 3);
   });
 });
