@@ -105,6 +105,31 @@ suite('messages between sites', () => {
     }
   });
 
+  test('may tell the outcomes of soft steps, and nothing that is none', () => {
+    const answer = {
+      state: 'accepted',
+      contractVersion: 1,
+      node_enrollment: null,
+      attach: { outcome: 'skipped', message: 'no overlay' },
+      governance: { outcome: 'done' },
+      warnings: ['its certificate expires soon'],
+    } as const;
+    const { node_enrollment: _null, ...told } = answer;
+    assert.deepEqual(parseRedeemAnswer(encodeMessage(answer)), told);
+    for (const wrong of [
+      { attach: { outcome: 'perfect' } },
+      { attach: 'done' },
+      { governance: { outcome: 'done', message: 'm'.repeat(513) } },
+      { warnings: ['w'.repeat(513)] },
+      { warnings: Array.from({ length: 33 }, () => 'w') },
+      { warnings: [7] },
+    ]) {
+      assert.throws(() => parseRedeemAnswer(Buffer.from(JSON.stringify({ ...answer, ...wrong }))), {
+        code: 'HANSA_BAD_REQUEST',
+      });
+    }
+  });
+
   test('may tell the features of a site, each name once and short', () => {
     const features = {
       capabilities: ['grants', 'receipts'],

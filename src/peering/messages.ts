@@ -8,6 +8,7 @@ import { HansaError } from '../core/errors/error.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
 import { peeringError } from './errors.ts';
 import type { Features } from './features.ts';
+import type { AcceptanceAnswer } from './handshake/acceptance.ts';
 
 /** The versions of this API that this site supports. Two sites use the highest that both support. */
 export const contractVersions: readonly number[] = [1];
@@ -37,6 +38,8 @@ const limits = {
   name: 253,
   features: 64,
   endpoints: 16,
+  warnings: 32,
+  warning: 512,
 } as const;
 
 export interface PreviewRequest {
@@ -68,7 +71,7 @@ export interface RedeemRequest extends Features {
   readonly hasCsr?: boolean;
 }
 
-export interface RedeemAnswer extends Features {
+export interface RedeemAnswer extends Features, Partial<AcceptanceAnswer> {
   /** `pending` until an operator of the inviting site has confirmed. */
   readonly state: 'accepted' | 'pending';
   readonly contractVersion: number;
@@ -155,6 +158,11 @@ export function parseRedeemAnswer(body: Uint8Array): RedeemAnswer {
     state: message.text('state', /^(?:accepted|pending)$/) as RedeemAnswer['state'],
     contractVersion: message.version('contractVersion'),
     ...featuresIn(message),
+    ...message.optional('attach', asOutcome),
+    ...message.optional('governance', asOutcome),
+    ...message.optional('warnings', (value) =>
+      new Message({ value }).list('value', limits.warnings, (item) => asText(item, limits.warning)),
+    ),
   };
 }
 
@@ -173,6 +181,15 @@ function featuresIn(message: Message): Features {
       once(endpoints.map(({ name }) => name));
       return endpoints;
     }),
+  };
+}
+
+/** The outcome of a soft step at the other site. */
+function asOutcome(value: unknown): NonNullable<AcceptanceAnswer['attach']> {
+  const told = new Message(value);
+  return {
+    outcome: told.text('outcome', /^(?:done|skipped|failed)$/) as 'done' | 'skipped' | 'failed',
+    ...told.optional('message', (text) => asText(text, limits.warning)),
   };
 }
 

@@ -13,6 +13,7 @@ import { kindReader } from '../core/store/reader.ts';
 import type { Store } from '../core/store/store.ts';
 import { Acceptor } from './handshake/acceptor.ts';
 import { peerConnections } from './client/peer-connections.ts';
+import { softSteps } from './handshake/acceptance.ts';
 import { admitGrant } from './grants/admit-grant.ts';
 import { announcementController } from './controllers/announcement-controller.ts';
 import { connectionController } from './controllers/connection-controller.ts';
@@ -85,6 +86,7 @@ export async function startPeering(
     inviter,
     peerings,
     acceptor,
+    softSteps,
   });
   const kept = peerConnections(context);
   const { connections } = kept;

@@ -116,6 +116,69 @@ export const federationPeerKind = defineKind({
           maxLength: 128,
         }),
       ),
+      acceptance: optional(
+        s.object({
+          description:
+            'How the peer was accepted: the outcome of each step. A peer of an earlier version has none.',
+          fields: {
+            steps: required(
+              s.list({
+                description: 'The steps so far, in their order.',
+                listType: 'map',
+                keys: ['step'],
+                maxItems: 16,
+                items: s.object({
+                  description: 'One step.',
+                  fields: {
+                    step: required(
+                      s.string({
+                        description:
+                          'contract: both sites support a version of the federation API. invitation: the invitation is valid and was redeemed. accept: both sites agreed. enrol: the sites exchanged their bundles. grants: grants that come with the kind of peer. attach: the overlay. governance: the governance scan.',
+                        enum: [
+                          'contract',
+                          'invitation',
+                          'accept',
+                          'enrol',
+                          'grants',
+                          'attach',
+                          'governance',
+                        ],
+                      }),
+                    ),
+                    need: required(
+                      s.string({
+                        description:
+                          'hard: the peer is not enrolled without it. soft: a failure is a warning, and hansa peer retry repeats the step.',
+                        enum: ['hard', 'soft'],
+                      }),
+                    ),
+                    outcome: required(
+                      s.string({
+                        description:
+                          'done, skipped (it does not apply; the message says why), or failed.',
+                        enum: ['done', 'skipped', 'failed'],
+                      }),
+                    ),
+                    message: optional(
+                      s.string({ description: 'What happened, in a sentence.', maxLength: 512 }),
+                    ),
+                    at: required(s.time({ description: 'When it had this outcome first.' })),
+                  },
+                }),
+              }),
+            ),
+            warnings: optional(
+              s.list({
+                description: 'What an operator should know, from this site and from the peer.',
+                listType: 'atomic',
+                maxItems: 32,
+                items: s.string({ description: 'A sentence.', maxLength: 512 }),
+              }),
+            ),
+            completedAt: optional(s.time({ description: 'When the last step ended.' })),
+          },
+        }),
+      ),
       capabilities: optional(
         s.list({
           description:

@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { peeringError } from '../errors.ts';
 import { acceptancesCollection, invitationsCollection } from './records.ts';
-import { secretPlace } from './handshake.ts';
+import { secretPlace } from './acceptances.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { type TestPeerSite, testPeerSite } from './test-peer-site.ts';
 

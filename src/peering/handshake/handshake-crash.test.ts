@@ -81,6 +81,26 @@ async function cutOffAnywhere(
 
 suite('a handshake that is cut off at any write', () => {
   const enrolment = ['peer.propose', 'peer.accept', 'peer.enroll'];
+  /** Every step has its outcome, and the audit log has one record of the acceptance. */
+  const isComplete = async (site: TestPeerSite, where: string): Promise<void> => {
+    const { steps = [], completedAt } = (await site.peers.get(name))?.status?.acceptance ?? {};
+    assert.deepEqual(
+      steps.map(({ step, outcome }) => `${step} ${outcome}`),
+      [
+        'contract done',
+        'invitation done',
+        'accept done',
+        'enrol done',
+        'grants skipped',
+        'attach skipped',
+        'governance skipped',
+      ],
+      where,
+    );
+    assert.ok(completedAt !== undefined, where);
+    const accepted = site.rows.filter(({ verb }) => verb === 'federation.peer.accepted');
+    assert.equal(accepted.length, 1, where);
+  };
 
   test('enrolls the site that redeemed, once', () =>
     cutOffAnywhere(
@@ -90,6 +110,7 @@ suite('a handshake that is cut off at any write', () => {
         assert.equal(await stateOf(site), 'enrolled', where);
         assert.ok(await isTrusted(site), where);
         assert.deepEqual(stepsOf(site), enrolment, where);
+        await isComplete(site, where);
       },
     ));
 
@@ -101,6 +122,7 @@ suite('a handshake that is cut off at any write', () => {
         assert.equal(await stateOf(site), 'enrolled', where);
         assert.ok(await isTrusted(site), where);
         assert.deepEqual(stepsOf(site), enrolment, where);
+        await isComplete(site, where);
         assert.equal(site.handshake.acceptances.get(name)?.value.secret, undefined, where);
       },
     ));
@@ -166,6 +188,8 @@ suite('two replicas at once', () => {
       await both(site);
       assert.equal(await stateOf(site), 'enrolled');
       assert.deepEqual(stepsOf(site), ['peer.propose', 'peer.accept', 'peer.enroll']);
+      const accepted = site.rows.filter(({ verb }) => verb === 'federation.peer.accepted');
+      assert.equal(accepted.length, 1);
     }
   });
 

@@ -1,45 +1,28 @@
 // The level-triggered step of the handshake and of the life of a peer: reads the invitations,
 // acceptances and objects of one trust domain and does what is missing. It can stop anywhere and run
-// again, because every action is idempotent.
+// again, because every action is idempotent. `peer-acceptance.ts` takes the steps of an acceptance, and
+// `acceptances.ts` calls the inviting site.
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
-import { controllerCaller } from '../../core/access/identity.ts';
 import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import type { Requester } from '../../core/access/audit-draft.ts';
 import type { ReconcileResult } from '../../core/reconcile/controller.ts';
 import type { Sealer } from '../../core/store/sealing/sealer.ts';
 import type { Store } from '../../core/store/store.ts';
-import type { Acceptor, VerifiedBundle } from './acceptor.ts';
+import type { Acceptor } from './acceptor.ts';
 import { contestText } from './contest.ts';
 import type { Inviter } from './inviter.ts';
-import { fingerprintOf } from '../../core/identity/bundle/fingerprint.ts';
-import {
-  type PeerRepository,
-  agreedOn,
-  peeringWrites,
-  peersCollection,
-} from '../peers/peer-repository.ts';
-import { because, causeOfFailure } from '../peers/peer-cause.ts';
+import { type PeerRepository, peeringWrites, peersCollection } from '../peers/peer-repository.ts';
 import type { PeerFederations } from '../peers/peer-federation.ts';
-import { followingStep } from '../peers/peer-states.ts';
-import {
-  type AcceptanceRecord,
-  acceptancesCollection,
-  type InvitationRecord,
-  type Kept,
-  type Peering,
-  type Records,
-  type Redemption,
-} from './records.ts';
+import type { AcceptanceRecord, InvitationRecord, Kept, Records } from './records.ts';
 import type { Peerings } from './peerings.ts';
-import { isFinal } from '../client/remote-error.ts';
-import { agreedFeatures } from '../features.ts';
-import type { RedeemAnswer } from '../messages.ts';
 import type { PeeringSettings } from '../settings.ts';
-import { confirmPollMs } from '../timing.ts';
+import type { SoftSteps } from './acceptance.ts';
+import { Acceptances, unlessConflict } from './acceptances.ts';
+import { PeerAcceptance } from './peer-acceptance.ts';
 import { askedForDeletion, askedForState } from '../peers/wishes.ts';
 
 export interface HandshakeParts {
@@ -52,15 +35,18 @@ export interface HandshakeParts {
   readonly inviter: Inviter;
   readonly peerings: Peerings;
   readonly acceptor: Acceptor;
+  readonly softSteps: SoftSteps;
 }
-
-const retryMs = 1000;
 
 export class Handshake {
   readonly #parts: HandshakeParts;
+  readonly #acceptances: Acceptances;
+  readonly #acceptance: PeerAcceptance;
 
   constructor(parts: HandshakeParts) {
     this.#parts = parts;
+    this.#acceptances = new Acceptances(parts);
+    this.#acceptance = new PeerAcceptance(parts);
   }
 
   get acceptances(): Records<AcceptanceRecord> {
@@ -74,7 +60,7 @@ export class Handshake {
     const known = await peers.get(name);
     await this.#closeOrphans(name, known?.metadata.uid);
     if (known?.metadata.deletionTimestamp !== undefined) return this.#forget(known);
-    const accepted = await this.#accept(name, signal);
+    const accepted = await this.#acceptances.redeem(name, signal);
     const redemption = inviter.redemptionOf(name, known?.status?.invitation);
     const redeemed = redemption === undefined ? undefined : await this.#admit(name, redemption);
     await this.#settle(name);
@@ -94,6 +80,11 @@ export class Handshake {
     return peers.get(name);
   }
 
+  /** Repeats the soft steps of the acceptance that are not done. */
+  retry(name: string, by: Requester): Promise<void> {
+    return this.#acceptance.retry(name, by);
+  }
+
   /**
    * Ends trust first, so that a later failure cannot keep it. An acceptance without a peer is
    * deleted.
@@ -108,7 +99,7 @@ export class Handshake {
         throw new HansaError('HANSA_NOT_FOUND', `Cannot revoke ${name}: it is not a peer.`);
       }
       // The peer has no state yet: ends the records that would create it.
-      if (acceptance !== undefined) await this.#drop(acceptance);
+      if (acceptance !== undefined) await this.#acceptances.drop(acceptance);
       if (known !== undefined) await this.#close(known);
     }
     await peers.demand(name, 'revoke', `${by.caller.user} revoked it`, by, spent);
@@ -144,144 +135,7 @@ export class Handshake {
 
   /** Creates the peer of an acceptance. Safe while the controller runs. */
   propose(name: string, record: AcceptanceRecord): Promise<FederationPeer | undefined> {
-    return this.#parts.peers.propose({
-      name,
-      url: record.url,
-      role: 'acceptor',
-      invitation: record.invitation,
-      replaces: record.replaces,
-      madeUid: record.madeUid,
-      bind: (uid) => this.#bind(name, record.invitation, uid),
-      fingerprint: fingerprintOf(record.keys.map((key) => Buffer.from(key, 'hex'))),
-      reason: `this site accepted an invitation of ${name}`,
-    });
-  }
-
-  /** Binds the acceptance to the peer with this uid. Resolves to false if it belongs to another. */
-  async #bind(name: string, invitation: string, uid: string): Promise<boolean> {
-    await this.acceptances.change(name, (record) =>
-      record.invitation === invitation && record.madeUid === undefined
-        ? { ...record, madeUid: uid }
-        : undefined,
-    );
-    const record = this.acceptances.get(name)?.value;
-    return record?.invitation === invitation && record.madeUid === uid;
-  }
-
-  /** As acceptor: redeems the invitation that an operator accepted. */
-  async #accept(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
-    const { peers } = this.#parts;
-    const found = this.acceptances.get(name);
-    if (found === undefined || found.value.state === 'revoked') return undefined;
-    // Left by an earlier version, which bound no records, and the peer no longer exists.
-    const isLeft = found.value.state === 'accepted' && found.value.madeUid === undefined;
-    const peer =
-      isLeft && (await peers.get(name)) === undefined
-        ? undefined
-        : await this.propose(name, found.value);
-    // `propose` has bound it to the peer.
-    const kept = this.acceptances.get(name);
-    if (kept === undefined || kept.value.invitation !== found.value.invitation) return undefined;
-    if (peer?.status?.invitation !== kept.value.invitation || peer.status.state === 'revoked') {
-      // Another peering has this name, or this one was revoked in the meantime.
-      await this.#vouch(name, kept.value, peer);
-      await this.#drop(kept);
-      return undefined;
-    }
-    return kept.value.state === 'proposed' ? this.#redeem(name, kept, signal) : undefined;
-  }
-
-  /**
-   * The other site has redeemed an invitation of this site and waits for confirmation. An operator
-   * of this site accepted an invitation of that site, which counts as the confirmation.
-   */
-  async #vouch(
-    name: string,
-    { keys }: AcceptanceRecord,
-    peer: FederationPeer | undefined,
-  ): Promise<void> {
-    const { inviter, peerings } = this.#parts;
-    const { state, role, invitation } = peer?.status ?? {};
-    if (state !== 'proposed' || role !== 'inviter') return;
-    if (peerings.hasRedeemed(name, keys, invitation)) {
-      const caller = controllerCaller(peeringWrites.controller);
-      await inviter.confirm(name, { caller, origin: {} });
-    }
-  }
-
-  /** Redeems the invitation, and stores the answer in its record. */
-  async #redeem(
-    name: string,
-    kept: Kept<AcceptanceRecord>,
-    signal: AbortSignal,
-  ): Promise<ReconcileResult | undefined> {
-    const { peers, clock, settings } = this.#parts;
-    const { secret: sealed, ...record } = kept.value;
-    const answer = await this.#answer(name, record, sealed, signal);
-    if ((await peers.get(name))?.status?.invitation !== record.invitation) {
-      // A crossing invitation replaced this one in the meantime.
-      return { requeueAfterMs: 0 };
-    }
-    if (answer instanceof HansaError) {
-      const { code, message } = answer;
-      const endMs =
-        record.waits === true ? record.atMs + settings.confirmWithinMs : record.expiresAtMs;
-      if (!isFinal(answer) && clock.now() < endMs) {
-        const cause = causeOfFailure(answer);
-        await peers.note(name, (status) => because(status, cause, message));
-        return { requeueAfterMs: retryMs };
-      }
-      await this.acceptances.put(name, kept, {
-        ...record,
-        state: 'revoked',
-        failure: { code, message },
-      });
-      return undefined;
-    }
-    if (answer.state === 'accepted') {
-      const { document: bundle, contractVersion } = answer;
-      await this.acceptances.put(name, kept, {
-        ...record,
-        state: 'accepted',
-        bundle,
-        contractVersion,
-        features: agreedFeatures(answer),
-      });
-      return undefined;
-    }
-    const reason = `waits for the operator of ${name} to admit this site`;
-    await peers.note(name, (status) => because(status, 'WaitsForPeer', reason));
-    if (record.waits !== true) {
-      await this.acceptances.put(name, kept, { ...kept.value, waits: true });
-    }
-    return { requeueAfterMs: confirmPollMs };
-  }
-
-  async #answer(
-    name: string,
-    record: AcceptanceRecord,
-    sealed: string | undefined,
-    signal: AbortSignal,
-  ): Promise<(RedeemAnswer & VerifiedBundle) | HansaError> {
-    const { acceptor, sealer } = this.#parts;
-    try {
-      const secret = await sealer.open(
-        secretPlace(name, record.invitation),
-        Buffer.from(sealed ?? '', 'base64'),
-      );
-      return await acceptor.redeem(
-        {
-          url: new URL(record.url),
-          trustDomain: TrustDomain.parse(name),
-          keys: record.keys.map((key) => Buffer.from(key, 'hex')),
-        },
-        secret,
-        signal,
-      );
-    } catch (error) {
-      if (error instanceof HansaError) return error;
-      throw error;
-    }
+    return this.#acceptances.propose(name, record);
   }
 
   /** As inviter: admits the site that redeemed, after any required confirmation. */
@@ -319,53 +173,14 @@ export class Handshake {
     await this.#parts.peers.noteContest(name, id, contestText(contested, redeemed));
   }
 
-  /** Takes the step with which the peer follows its handshake record. */
-  async #follow(name: string): Promise<FederationPeer | undefined> {
-    const { peers, peerings } = this.#parts;
-    const peer = await peers.get(name);
-    const { state, role } = peer?.status ?? {};
-    if (peer === undefined || state === undefined) return peer;
-    const record = peerings.of(peer);
-    if (record === undefined) {
-      // It would wait forever.
-      return role === 'acceptor' && state === 'proposed'
-        ? peers.step(name, 'revoke', 'the operator gave up its invitation')
-        : peer;
-    }
-    const event = followingStep(state, record.state);
-    if (event === undefined) return peer;
-    const reason = event === 'accept' ? acceptedBecause(name, record) : revokedBecause(record);
-    return peers.step(name, event, reason, agreedOn(record));
-  }
-
   /** Applies the state: keeps the SPIFFEFederation, and suspends or resumes as `spec` says. */
   async #settle(name: string): Promise<void> {
     const { peers, federations, peerings } = this.#parts;
-    let peer = await this.#follow(name);
+    let peer = await this.#acceptance.advance(name);
     // The bundle document that verified the peer in the handshake.
     const bootstrap = peer && peerings.of(peer)?.bundle;
     if (peer?.status?.state !== undefined && peer.status.state !== 'revoked')
       await peers.hold(peer);
-    if (peer?.status?.state === 'accepted') {
-      const reason = await federations.obstacle(name);
-      if (reason !== undefined) {
-        await peers.note(name, (status) => because(status, 'ForeignFederation', reason));
-        return;
-      }
-      // Do not trust a peer before a pending suspension takes effect.
-      const quarantined = peer.spec.desiredState === 'suspended';
-      try {
-        await federations.keep(peer, bootstrap, quarantined);
-      } catch (error) {
-        // Only an operator can make room, so the status must say it.
-        if (hasCode(error, 'HANSA_LIMIT')) {
-          const { message } = error;
-          await peers.note(name, (status) => because(status, 'FederationLimit', message));
-        }
-        throw error;
-      }
-      peer = await peers.step(name, 'enroll', 'the sites exchanged their bundles');
-    }
     const wanted = peer?.spec.desiredState;
     const isSuspended = peer?.status?.state === 'suspended';
     const asked = peer && askedForState(this.#parts.store, peer, peeringWrites);
@@ -381,6 +196,7 @@ export class Handshake {
       case 'active':
       case 'degraded':
         await federations.keep(peer, bootstrap, false);
+        await this.#acceptance.complete(peer);
         break;
       case 'suspended':
         await federations.keep(peer, bootstrap, true);
@@ -421,7 +237,7 @@ export class Handshake {
     const { name, uid } = peer.metadata;
     const kept = this.acceptances.get(name);
     if (kept !== undefined && kept.value.replaces !== uid && kept.value.state !== 'revoked') {
-      await this.#drop(kept);
+      await this.#acceptances.drop(kept);
     }
     await this.#parts.peerings.close(name, uid);
   }
@@ -432,7 +248,8 @@ export class Handshake {
     await federations.removeOrphan(name, uid);
     const kept = this.acceptances.get(name);
     const madeUid = kept?.value.madeUid;
-    if (kept !== undefined && madeUid !== undefined && madeUid !== uid) await this.#drop(kept);
+    if (kept !== undefined && madeUid !== undefined && madeUid !== uid)
+      await this.#acceptances.drop(kept);
     await peerings.closeOrphans(name, uid);
   }
 
@@ -449,36 +266,6 @@ export class Handshake {
       }
     }
   }
-
-  async #drop(kept: Kept<AcceptanceRecord>): Promise<void> {
-    await this.acceptances.delete(kept).catch(unlessConflict);
-  }
-}
-
-/** Where the sealed secret of an accepted invitation is stored until it is redeemed. */
-export function secretPlace(name: string, invitation: string) {
-  return {
-    collection: acceptancesCollection,
-    key: `${name}/${invitation}`,
-    column: 'secret',
-    version: 1,
-  };
-}
-
-function acceptedBecause(name: string, record: Peering & Partial<Redemption & AcceptanceRecord>) {
-  if (record.invitation !== undefined)
-    return `${name} accepted the redemption of its invitation by this site`;
-  return record.confirmation === undefined
-    ? 'it redeemed its invitation'
-    : 'an operator of this site confirmed it';
-}
-
-function revokedBecause({ failure }: Partial<AcceptanceRecord>): string {
-  return failure?.message.slice(0, 500) ?? 'its invitation was closed';
-}
-
-function unlessConflict(error: unknown): void {
-  if (!hasCode(error, 'HANSA_CONFLICT')) throw toHansaError(error);
 }
 
 function soonest(

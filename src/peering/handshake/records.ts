@@ -107,6 +107,8 @@ export interface AcceptanceRecord extends Peering {
   readonly waits?: boolean;
   /** Sealed, in base64. Removed as soon as it is no longer needed. */
   readonly secret?: string;
+  /** What the inviter warned about, each with its name. */
+  readonly warnings?: readonly string[];
   /** Set if the inviter rejected it. */
   readonly failure?: { readonly code: string; readonly message: string };
 }

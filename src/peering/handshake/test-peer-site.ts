@@ -18,7 +18,9 @@ import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
 import { peeringActions } from '../approval-actions.ts';
 import type { Acceptor } from './acceptor.ts';
-import { Handshake, secretPlace } from './handshake.ts';
+import { type SoftSteps, softSteps } from './acceptance.ts';
+import { secretPlace } from './acceptances.ts';
+import { Handshake } from './handshake.ts';
 import { Inviter } from './inviter.ts';
 import type { OperatorRoutesParts } from '../routes/operator-routes.ts';
 import { PeerRepository } from '../peers/peer-repository.ts';
@@ -58,6 +60,7 @@ export interface TestPeerSite {
 
 export async function testPeerSite(
   answers: Partial<Pick<Acceptor, 'preview' | 'redeem'>> = {},
+  soft: Partial<SoftSteps> = {},
 ): Promise<TestPeerSite> {
   const nobody = () => Promise.reject(new Error('this test makes no calls'));
   const acceptor = { preview: nobody, redeem: nobody, ...answers } as unknown as Acceptor;
@@ -111,6 +114,7 @@ export async function testPeerSite(
     inviter,
     peerings: new Peerings(trustDomain, store),
     acceptor,
+    softSteps: { ...softSteps, ...soft },
   };
   const handshake = new Handshake(shared);
   const redeem: TestPeerSite['redeem'] = async (

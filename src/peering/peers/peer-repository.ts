@@ -202,6 +202,24 @@ export class PeerRepository {
     );
   }
 
+  /** Changes the status of this very peer without a change of state, with an audit record if it changed. */
+  record(
+    { metadata }: FederationPeer,
+    change: (status: PeerStatus) => PeerStatus,
+    transition: { readonly verb: string; readonly reason: string },
+    as: WriteAs = peeringWrites,
+  ): Promise<FederationPeer | undefined> {
+    return this.#peers.patchStatus(
+      metadata.name,
+      (current) =>
+        current.metadata.uid === metadata.uid && current.status?.state !== undefined
+          ? change(current.status)
+          : (current.status ?? {}),
+      as,
+      transition,
+    );
+  }
+
   /** Raises the alert once. Does not raise it again after an operator confirmed the peer. */
   async noteContest(name: string, invitation: string, message: string): Promise<void> {
     const { status } = (await this.#peers.get(name)) ?? {};

@@ -11,6 +11,7 @@ import {
   type PlaneRoute,
   route,
 } from '../../core/plane/route.ts';
+import { acceptanceAnswer } from '../handshake/acceptance.ts';
 import { crossed } from '../handshake/crossing.ts';
 import type { Handshake } from '../handshake/handshake.ts';
 import type { HeartbeatExchange } from '../peers/heartbeat-exchange.ts';
@@ -92,6 +93,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
           state: waits ? 'pending' : 'accepted',
           contractVersion: redeemed?.contractVersion ?? agreedByDefault,
           ...ownFeatures(advertiseURL()),
+          ...(waits ? {} : acceptanceAnswer(peer.status.acceptance)),
         });
       },
     }),

@@ -26,7 +26,8 @@ import type { Sealer } from '../../core/store/sealing/sealer.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { Acceptor } from '../handshake/acceptor.ts';
 import type { Enforcement } from '../peers/enforcement.ts';
-import { type Handshake, secretPlace } from '../handshake/handshake.ts';
+import { secretPlace } from '../handshake/acceptances.ts';
+import type { Handshake } from '../handshake/handshake.ts';
 import {
   type Invitation,
   invitationId,
