@@ -1,4 +1,4 @@
-// Measures how the time of a change grows with the members of a league: 5 and 50 clusters, each an in-memory API
+// Measures how the time of a change grows with the members of a league: 3 and 50 clusters, each an in-memory API
 // server in this process, with one supervisor. Both leagues run at once and take turns. `node bench/members.ts` prints one JSON object per line.
 
 import type { Cluster } from '../src/api/kinds/cluster.ts';
@@ -16,7 +16,8 @@ import { sized } from './size.ts';
 import { noNames } from '../src/kubernetes/dns/test-names.ts';
 import { noPolicies } from '../src/kubernetes/policies/test-policy-settings.ts';
 
-const few = sized(5, 2);
+/** As many as the league of real clusters has. */
+const few = sized(3, 2);
 const many = sized(50, 4);
 /** In each round, for each number of members. */
 const changes = sized(150, 3);

@@ -6,11 +6,13 @@ import { jsonEquals } from '../../api/schema/json.ts';
 import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
 import type { RunningSource } from '../../core/reconcile/source.ts';
 import { annotatedCopies } from '../copies/annotated-copies.ts';
+import type { CopyRules } from '../copies/copy-rules.ts';
 import { followUsage } from '../copies/follow-usage.ts';
-import { followSources } from '../copies/slice-feed.ts';
 import { changesPlan } from '../copies/slice-facts.ts';
+import { followSources } from '../copies/slice-feed.ts';
+import { sourceKeysOf } from '../copies/source-keys.ts';
 import { type SyncedMember, usableOf } from '../copies/synced-member.ts';
-import { dnsAnnotation, hostnameAnnotation, namedCondition, serviceNameLabel } from '../names.ts';
+import { dnsAnnotation, hostnameAnnotation, namedCondition } from '../names.ts';
 import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import {
@@ -21,7 +23,6 @@ import {
   refOfKey,
 } from '../services/federated-name.ts';
 import { addressesOfNode } from '../services/member-service.ts';
-import { isSource } from '../services/slice-source.ts';
 import { askedNames } from './asked-names.ts';
 import { leftKey, limitsKey } from './dns-keys.ts';
 import type { DnsTerm } from './dns-term.ts';
@@ -49,11 +50,13 @@ interface Followed {
 
 export class DnsEvents implements RunningSource {
   readonly #term: DnsTerm;
+  readonly #rules: CopyRules;
   readonly #followed = new Map<string, Followed>();
   readonly #stopMembers: () => void;
 
   constructor(term: DnsTerm) {
     this.#term = term;
+    this.#rules = annotatedCopies(term.options.namespace);
     const { members } = term.options;
     this.#stopMembers = members.onChange((clusterID) => this.#memberChanged(clusterID));
     for (const { clusterID } of members.list()) this.#follow(clusterID);
@@ -103,7 +106,7 @@ export class DnsEvents implements RunningSource {
     if (member === undefined) return true;
     const { options, usages } = this.#term;
     const isTarget = clusterID === options.member.clusterID;
-    const { usage, release } = followUsage(member, annotatedCopies(options.namespace));
+    const { usage, release } = followUsage(member, this.#rules);
     usages.set(clusterID, usage);
     const stops = [
       release,
@@ -226,23 +229,17 @@ export class DnsEvents implements RunningSource {
     return jsonEquals(used(old), used(now));
   }
 
-  #sliceChanged(member: SyncedMember, { old, new: now }: ObjectChange<EndpointSlice>): void {
-    const slice = now ?? old;
-    if (slice === undefined || !isSource(slice)) return;
-    const { namespace = '', labels } = slice.metadata;
-    const service = member.services.byKey(`${namespace}/${labels?.[serviceNameLabel] ?? ''}`);
-    const key = service && this.#federatedKey(service);
-    if (key === undefined || !this.#term.claims.has(key)) return;
+  #sliceChanged(member: SyncedMember, change: ObjectChange<EndpointSlice>): void {
+    const { claims } = this.#term;
+    for (const { federated } of sourceKeysOf(change, member, this.#rules)) {
+      if (claims.has(federated) && this.#changesNames(member, change)) this.#add(federated);
+    }
+  }
+
+  #changesNames(member: SyncedMember, { old, new: now }: ObjectChange<EndpointSlice>): boolean {
     const usable = usableOf(member);
-    const isSame =
-      !changesPlan(old, now, usable) &&
-      jsonEquals(
-        ...([old, now].map((one) => (one ? readyAddresses(one, usable) : [])) as [
-          readonly string[],
-          readonly string[],
-        ]),
-      );
-    if (!isSame) this.#add(key);
+    const [before, after] = [old, now].map((one) => (one ? readyAddresses(one, usable) : []));
+    return changesPlan(old, now, usable) || !jsonEquals(before, after);
   }
 
   #nodeChanged(clusterID: string, { old, new: now }: ObjectChange<Node>): void {
