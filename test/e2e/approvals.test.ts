@@ -148,3 +148,19 @@ test('an Approval cannot be created, edited, or marked as approved by hand', asy
   assert.equal((await decide(ada, name, 'rejected')).status, 200);
   assert.equal((await decide(ada, name, 'approved')).status, 403);
 });
+
+test('an invitation waits for another person, and deleting a peer is called peer.revoke', async () => {
+  const wrong = await setPolicy({ 'Role.create': 'two-person', 'FederationPeer.delete': 'none' });
+  assert.equal(wrong.status, 422, wrong.text);
+  assert.match(wrong.text, /peer\.revoke/);
+  const rules = { 'Role.create': 'two-person', 'peer.invite': 'two-person' };
+  assert.equal((await setPolicy(rules)).status, 200);
+  const invite = () => hansa(['peer', 'invite', '--for', 'bruges.example', '--data-dir', dataDir]);
+  const refused = await invite();
+  assert.equal(refused.code, 7, refused.stderr);
+  const name = /hansa approval approve (\S+)\./.exec(refused.stderr)?.[1] ?? '';
+  assert.equal((await decide(ada, name, 'approved')).status, 200);
+  const made = await invite();
+  assert.equal(made.code, 0, made.stderr);
+  assert.equal(await stateOf(name), 'spent');
+});

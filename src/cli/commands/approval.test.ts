@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { after, before, suite, test } from 'node:test';
 import type { Approval } from '../../api/kinds/approval.ts';
+import type { Resource } from '../../api/object.ts';
 import { canonicalJson, hashOf } from '../../core/approvals/request-hash.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { HansaError } from '../../core/errors/error.ts';
@@ -16,7 +17,7 @@ import { type RunningSite, startSite } from '../../server/site.ts';
 import { allKinds, allPlanes } from '../../test-planes.ts';
 import { runCli } from '../program.ts';
 import { approvalStatus } from './approval-status.ts';
-import { approvalText } from './approval.ts';
+import { approvalText } from './approval-text.ts';
 
 interface Run {
   readonly code: number;
@@ -174,15 +175,48 @@ const nowMs = Date.parse('2026-01-01T01:00:00Z');
 
 suite('the text of an Approval', () => {
   test('sends no control characters to the terminal', () => {
-    const text = approvalText(approval, nowMs);
+    const text = approvalText(approval, undefined, nowMs);
     assert.match(text, /expires +in 3h/);
     assert.ok(!text.includes('\u001b'));
   });
 
   test('says where the hash does not belong to the content', () => {
     const forged = { ...approval, spec: { ...approval.spec, change: '{' } };
-    assert.match(approvalText(forged, nowMs), /does NOT match/);
-    assert.doesNotMatch(approvalText(approval, nowMs), /NOT/);
+    assert.match(approvalText(forged, undefined, nowMs), /does NOT match/);
+    assert.doesNotMatch(approvalText(approval, undefined, nowMs), /NOT/);
+  });
+});
+
+suite('the target of an Approval', () => {
+  const live = {
+    metadata: { name: 'pilots', uid: 'u', generation: 2, labels: { team: 'ops' } },
+    spec: { note: 'before', kept: 1 },
+  } as unknown as Resource;
+  const update = {
+    ...approval,
+    spec: {
+      ...approval.spec,
+      verb: 'update',
+      target: { ...target, uid: 'u', generation: 2 },
+      change: canonicalJson({ spec: { note: 'after', kept: 1 }, metadata: { labels: {} } }),
+    },
+  };
+
+  test('is shown with the fields that change', () => {
+    assert.match(
+      approvalText(update, { live }, nowMs),
+      /changes +metadata\.labels\.team, spec\.note\n/,
+    );
+  });
+
+  test('is shown as gone or changed, where the Approval can no longer be used', () => {
+    assert.match(approvalText(update, { live: undefined }, nowMs), /no longer exists/);
+    const other = { ...live, metadata: { ...live.metadata, uid: 'v' } };
+    assert.match(approvalText(update, { live: other }, nowMs), /no longer exists/);
+    const newer = { ...live, metadata: { ...live.metadata, generation: 3 } };
+    assert.match(approvalText(update, { live: newer }, nowMs), /has changed since/);
+    const spent = { ...update, status: { state: 'spent' as const } };
+    assert.doesNotMatch(approvalText(spent, { live: newer }, nowMs), /has changed|changes/);
   });
 });
 

@@ -2,14 +2,16 @@
 
 import { Command } from 'commander';
 import { type Approval, approvalKind } from '../../api/kinds/approval.ts';
+import type { Resource } from '../../api/object.ts';
 import { humanDuration } from '../../api/values/duration.ts';
 import { isIntact } from '../../core/approvals/decision-rules.ts';
 import { printable, renderColumns } from '../../core/command/columns.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { OutputFormat } from '../../core/plane/command-kit.ts';
-import { objectPath, type SiteClient } from '../../core/plane/site-client.ts';
+import { findObject, objectPath, type SiteClient } from '../../core/plane/site-client.ts';
 import type { Cli } from '../cli.ts';
 import { outputOption, renderValue } from '../output/output.ts';
+import { approvalText, stateOf } from './approval-text.ts';
 
 export function approvalCommand(cli: Cli): Command {
   return new Command('approval')
@@ -78,10 +80,6 @@ function cells(approval: Approval, nowMs: number): readonly string[] {
   );
 }
 
-function stateOf({ status }: Approval): string {
-  return status?.state ?? 'pending';
-}
-
 function showCommand(cli: Cli): Command {
   return new Command('show')
     .description('show what a request would do, and who asked')
@@ -91,49 +89,24 @@ function showCommand(cli: Cli): Command {
     .action((name: string, { output }: Pick<ListOptions, 'output'>, command: Command) =>
       cli.withClient(command, async (client) => {
         const approval = await find(client, name);
-        cli.print(renderValue(approval, output) ?? approvalText(approval, cli.io.clock.now()));
+        cli.print(renderValue(approval, output) ?? (await describe(cli, client, approval)));
       }),
     );
 }
 
+/** With what the request changes in the target, as it is now. */
+async function describe(cli: Cli, client: SiteClient, approval: Approval): Promise<string> {
+  const { target } = approval.spec;
+  const kind = cli.registry.byKind(target.kind);
+  const live =
+    kind === undefined || target.uid === undefined
+      ? undefined
+      : await findObject<Resource>(client, kind, target.name);
+  return approvalText(approval, kind && { live }, cli.io.clock.now());
+}
+
 async function find(client: SiteClient, name: string): Promise<Approval> {
   return (await client.get(approvalKind, name)) as unknown as Approval;
-}
-
-/** Everything that an approver needs to decide. */
-export function approvalText(approval: Approval, nowMs: number): string {
-  const { spec, status } = approval;
-  const { target, requester } = spec;
-  const leftMs = Date.parse(spec.expiresAt) - nowMs;
-  const rows = [
-    ['request', spec.summary],
-    ['action', `${spec.action} (${spec.verb})`],
-    ['target', `${target.kind} ${target.name}`],
-    ['requester', requester.user],
-    ['needs', spec.mode === 'two-person' ? 'another person with a token' : 'an approver'],
-    [
-      'state',
-      status?.reason === undefined ? stateOf(approval) : `${stateOf(approval)}: ${status.reason}`,
-    ],
-    ['expires', leftMs > 0 ? `in ${humanDuration(leftMs)}` : spec.expiresAt],
-    ['hash', isIntact(spec) ? spec.hash : `${spec.hash} does NOT match the content below`],
-    ...(spec.review === true ? [['review', 'it was already done, in an emergency']] : []),
-  ];
-  return [
-    renderColumns(rows.map((row) => row.map((cell) => printable(cell)))),
-    '',
-    ...changeLines(spec.change),
-  ].join('\n');
-}
-
-function changeLines(change: string): readonly string[] {
-  let text = change;
-  try {
-    text = JSON.stringify(JSON.parse(change), undefined, 2);
-  } catch {
-    // Shows the text as it is: the hash says whether it is genuine.
-  }
-  return text.split('\n').map((line) => printable(line));
 }
 
 interface DecideOptions {
@@ -163,7 +136,7 @@ function decideCommand(cli: Cli, decision: 'approved' | 'rejected'): Command {
             `Cannot approve ${name}: its hash does not match its content. Something other than the site changed it.`,
           );
         }
-        cli.note(approvalText(approval, cli.io.clock.now()));
+        cli.note(await describe(cli, client, approval));
         await cli.confirm(command, `${decision === 'approved' ? 'Approve' : 'Reject'} ${name}?`);
         const { body } = await client.request({
           method: 'PATCH',
