@@ -1,45 +1,35 @@
 // Carries out a plan at the SPIRE server. What happens to one trust domain does not depend on the others. Records
 // are stored before the server changes, so that a sidecar that ends in between can go on.
 
-import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { fromBinary } from '@bufbuild/protobuf';
 import { type Bundle, BundleSchema } from '../../../proto/gen/spire_server_pb.ts';
 import { rpcStatus } from '../../core/rpc/status.ts';
 import type { Relationship } from '../spire/relationships.ts';
-import { bundleMessage, misfitOf } from './bundle-message.ts';
-import { type Exclusions, mayFederate, type Namespaces, withExcluded } from './excluded-entries.ts';
+import { type ApplyContext, messageOf, throwFirst, timeOf } from './apply-context.ts';
+import { bundleMessage } from './bundle-message.ts';
+import { mayFederate, withExcluded } from './excluded-entries.ts';
 import type { PlannedRelationship, RelationshipPlan, Staleness } from './plan-relationships.ts';
-import { bundleDigest, type SidecarRecord, type SidecarRecords } from './sidecar-record.ts';
-import { isNotFound, type Result, type SpireApi } from './spire-api.ts';
-
-export interface RecordStore {
-  records(): SidecarRecords;
-  /** Resolves when it is stored. */
-  save(record: SidecarRecord): Promise<void>;
-  /** Entries that lost trust domains, because their namespace may not federate. */
-  exclusions(): Exclusions;
-  /** Resolves when they are stored, or cannot be: that trust ends is more important than that it comes back. */
-  saveExclusions(exclusions: Exclusions): Promise<void>;
-}
-
-export interface ApplyContext {
-  readonly spire: SpireApi;
-  readonly store: RecordStore;
-  /** The namespaces whose entries may federate. */
-  readonly namespaces: Namespaces;
-  readonly now: () => number;
-  /** Why something of this trust domain failed. */
-  readonly failed: (trustDomain: string, why: string) => void;
-}
-
-/** SPIRE ends the fetch of a removed relationship first. One that hangs must not hold up the others. */
-const fetchEndsWithinMs = 5000;
+import { endTrust, removeOne } from './remove-relationship.ts';
+import { bundleDigest, type SidecarRecord } from './sidecar-record.ts';
+import { isNotFound, type Result } from './spire-api.ts';
 
 export async function applyRelationships(
   context: ApplyContext,
   plan: RelationshipPlan,
 ): Promise<void> {
-  // What ends trust comes first.
-  await Promise.all(plan.remove.map((record) => removeOne(context, record)));
+  // What ends trust comes first. A silent endpoint of a removed relationship holds up no other.
+  const ended = await Promise.all(plan.remove.map((record) => endTrust(context, record)));
+  const removed = Promise.all(
+    ended.flatMap((record) => (record === undefined ? [] : [removeOne(context, record)])),
+  );
+  try {
+    await changeAll(context, plan);
+  } finally {
+    await removed;
+  }
+}
+
+async function changeAll(context: ApplyContext, plan: RelationshipPlan): Promise<void> {
   for (const relationship of plan.adopt) {
     await context.store.save(recordOf(context, relationship, {}));
   }
@@ -99,44 +89,6 @@ async function setBundles(
       await context.store.save(recordOf(context, relationship, { bootstrap }));
     }
   }
-}
-
-/**
- * Deletes the relationship and the bundle, and takes the trust domain from all entries: deleting the relationship
- * alone would leave the trust. A copy of the bundle and the IDs of the entries are kept.
- */
-async function removeOne(context: ApplyContext, record: SidecarRecord): Promise<void> {
-  const { spire, store, failed } = context;
-  const { trustDomain } = record;
-  try {
-    const bundle = await spire.bundle(trustDomain);
-    const entries = await spire.entries([trustDomain]);
-    const ids = new Set([...(record.entries ?? []), ...entries.map(({ id }) => id)]);
-    const { withheld: _, ...rest } = record;
-    const kept: SidecarRecord = {
-      ...rest,
-      ...(bundle !== undefined &&
-        misfitOf(bundle, trustDomain) === undefined && { bundle: encodeBundle(bundle) }),
-      ...(ids.size > 0 && { entries: [...ids] }),
-    };
-    // Still owned: a sidecar that ends now removes it at its next start.
-    await store.save(kept);
-    const [deleted] = await spire.deleteRelationships([trustDomain]);
-    if (deleted !== undefined && !isNotFound(deleted)) throw deleted;
-    await deleteBundle(spire, trustDomain);
-    // SPIRE may be fetching the bundle, and would store it again. This call waits for that: it fails, as there
-    // is no relationship any more.
-    await spire.refresh(trustDomain, fetchEndsWithinMs).catch(() => undefined);
-    await deleteBundle(spire, trustDomain);
-    await store.save({ ...kept, owned: false, since: timeOf(context) });
-  } catch (error) {
-    failed(trustDomain, `it could not be removed: ${messageOf(error)}`);
-  }
-}
-
-async function deleteBundle(spire: SpireApi, trustDomain: string): Promise<void> {
-  const deleted = await spire.deleteBundle(trustDomain);
-  if (deleted !== undefined && !isNotFound(deleted)) throw deleted;
 }
 
 /** Takes stale trust domains from entries, and gives them back. The bundle stays at SPIRE, which needs it to refresh. */
@@ -238,11 +190,6 @@ function recordOf(
   };
 }
 
-const encodeBundle = (bundle: Bundle): string =>
-  Buffer.from(toBinary(BundleSchema, bundle)).toString('base64');
-
-const timeOf = ({ now }: ApplyContext): string => new Date(now()).toISOString();
-
 async function report(
   context: ApplyContext,
   items: readonly Relationship[],
@@ -254,10 +201,3 @@ async function report(
     if (result !== undefined) context.failed(trustDomain, result.message);
   }
 }
-
-export function throwFirst(results: readonly Result[]): void {
-  for (const result of results) if (result !== undefined) throw result;
-}
-
-export const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error);

@@ -1,7 +1,6 @@
 // Keeps entries of namespaces that may not federate without other trust domains, and gives them back when they may.
 
-import type { ApplyContext } from './apply-relationships.ts';
-import { throwFirst } from './apply-relationships.ts';
+import { type ApplyContext, throwFirst } from './apply-context.ts';
 import { hasReadmission, planExclusion, planReadmission } from './excluded-entries.ts';
 import { isNotFound } from './spire-api.ts';
 

@@ -6,8 +6,9 @@ import type { Clock, Timer } from '../../core/clock/clock.ts';
 import { readRefreshFailure } from '../spire-endpoint/refresh-failure.ts';
 import type { RefreshCounts } from '../spire/sidecar-contract.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { messageOf } from './apply-relationships.ts';
+import { messageOf } from './apply-context.ts';
 import { misfitOf } from './bundle-message.ts';
+import { type Fetches, isTimeout } from './fetches.ts';
 import { RefreshCounter } from './refresh-counter.ts';
 import type { SpireApi } from './spire-api.ts';
 
@@ -20,7 +21,7 @@ const firstAfterMs = 3000;
 const paceMs = { least: 60_000, most: 900_000, default: 300_000 } as const;
 /** After failures: doubled each time. */
 const retryMs = { first: 5000, most: 300_000 } as const;
-/** SPIRE has no limit of its own for an endpoint that accepts the connection and is silent. */
+/** Then the refresh counts as failed. SPIRE has no limit of its own for an endpoint that is silent. */
 const refreshWithinMs = 30_000;
 const longestError = 1000;
 
@@ -34,18 +35,27 @@ interface Times {
   /** `held`: the bundle at the server is not one of this trust domain. `replaced`: it was, until the last refresh. */
   misfit: 'held' | 'replaced' | undefined;
   isRunning: boolean;
+  /** The refresh has failed, and SPIRE still waits for the endpoint. */
+  isSilent: boolean;
   timer: Timer | undefined;
 }
 
 export class RefreshTimes {
   readonly #spire: SpireApi;
+  readonly #fetches: Fetches;
   readonly #clock: Clock;
   readonly #changed: (trustDomain: string) => void;
   readonly #times = new Map<string, Times>();
 
   /** `changed` is called when a first refresh, a failure or a recovery changes what is known, not on each refresh. */
-  constructor(spire: SpireApi, clock: Clock, changed: (trustDomain: string) => void) {
+  constructor(
+    spire: SpireApi,
+    fetches: Fetches,
+    clock: Clock,
+    changed: (trustDomain: string) => void,
+  ) {
     this.#spire = spire;
+    this.#fetches = fetches;
     this.#clock = clock;
     this.#changed = changed;
   }
@@ -88,7 +98,12 @@ export class RefreshTimes {
   /** Refreshes soon: the relationship or its bundle changed. */
   hurry(trustDomain: string): void {
     const times = this.#times.get(trustDomain);
-    if (times === undefined || times.isRunning) return;
+    if (times === undefined || (times.isRunning && !times.isSilent)) return;
+    if (times.isSilent) {
+      this.#fetches.leave(trustDomain);
+      times.isRunning = false;
+      times.isSilent = false;
+    }
     times.failures = 0;
     times.timer?.cancel();
     this.#schedule(trustDomain, times, firstAfterMs);
@@ -144,6 +159,7 @@ export class RefreshTimes {
         isRefreshed: false,
         misfit: undefined,
         isRunning: false,
+        isSilent: false,
         timer: undefined,
       };
       this.#times.set(trustDomain, times);
@@ -164,7 +180,7 @@ export class RefreshTimes {
     const { lastError, isRefreshed } = times;
     const startedMs = this.#clock.monotonic();
     try {
-      await this.#spire.refresh(trustDomain, refreshWithinMs);
+      await this.#fetches.within(trustDomain, refreshWithinMs);
       hintSeconds = await this.#judgeBundle(trustDomain, times);
       times.lastRefreshMs = this.#clock.now();
       times.lastError = undefined;
@@ -178,14 +194,24 @@ export class RefreshTimes {
       times.lastError = why.slice(0, longestError);
       times.failures++;
       this.#count(times, startedMs);
-    } finally {
-      times.isRunning = false;
+      times.isSilent = isTimeout(error) && this.#fetches.isRunning(trustDomain);
     }
+    times.isRunning = times.isSilent;
     if (this.#times.get(trustDomain) !== times) return;
-    this.#schedule(trustDomain, times, waitOf(times.failures, hintSeconds));
+    if (times.isSilent) void this.#waitForEndpoint(trustDomain, times);
+    else this.#schedule(trustDomain, times, waitOf(times.failures, hintSeconds));
     // Also after a restart: the bundle may have been withheld until now.
     const isFirst = !isRefreshed && times.isRefreshed;
     if (isFirst || times.lastError !== lastError) this.#changed(trustDomain);
+  }
+
+  /** To ask again would add a second fetch at SPIRE, which hangs too. */
+  async #waitForEndpoint(trustDomain: string, times: Times): Promise<void> {
+    await this.#fetches.idle(trustDomain);
+    if (this.#times.get(trustDomain) !== times || !times.isSilent) return;
+    times.isRunning = false;
+    times.isSilent = false;
+    this.#schedule(trustDomain, times, retryMs.first);
   }
 
   #count(times: Times, startedMs: number): void {

@@ -5,15 +5,11 @@ import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { Log } from '../../core/log/log.ts';
 import { readRefreshFailure } from '../spire-endpoint/refresh-failure.ts';
 import type { RelationshipsDocument, StatusDocument } from '../spire/sidecar-contract.ts';
-import {
-  type ApplyContext,
-  applyRelationships,
-  applyWithholding,
-  messageOf,
-  type RecordStore,
-} from './apply-relationships.ts';
+import { type ApplyContext, messageOf, type RecordStore } from './apply-context.ts';
+import { applyRelationships, applyWithholding } from './apply-relationships.ts';
 import { compileStatus } from './compile-status.ts';
 import { type Observed, planRelationships, planWithholding } from './plan-relationships.ts';
+import { Fetches } from './fetches.ts';
 import { excludeEntries, readmitEntries } from './limit-namespaces.ts';
 import type { ReadRelationships } from './read-relationships.ts';
 import { RefreshTimes } from './refresh-times.ts';
@@ -47,6 +43,7 @@ const none: ReadonlyMap<never, never> = new Map<never, never>();
 
 export class Sidecar {
   readonly #options: SidecarOptions;
+  readonly #fetches: Fetches;
   readonly #times: RefreshTimes;
   readonly #errors = new Map<string, string>();
   #observed: Observed = { relationships: none, bundles: none };
@@ -62,7 +59,8 @@ export class Sidecar {
   constructor(options: SidecarOptions) {
     this.#options = options;
     const { spire, clock } = options;
-    this.#times = new RefreshTimes(spire, clock, () => this.wake());
+    this.#fetches = new Fetches(spire, clock);
+    this.#times = new RefreshTimes(spire, this.#fetches, clock, () => this.wake());
   }
 
   /** Reconciles now, or once more after the current time. */
@@ -121,6 +119,7 @@ export class Sidecar {
     const context: ApplyContext = {
       spire,
       store: maps,
+      fetches: this.#fetches,
       namespaces: document.namespaces && new Set(document.namespaces),
       now: () => clock.now(),
       failed: (trustDomain, why) => {

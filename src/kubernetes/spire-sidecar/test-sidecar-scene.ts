@@ -77,6 +77,12 @@ export class MemorySpire implements SpireApi {
   readonly served = new Map<string, SpireBundle>();
   /** Trust domains whose endpoint does not answer, and SPIRE's words about it. */
   readonly dead = new Map<string, string>();
+  /** Trust domains whose endpoint accepts connections and does not answer, until `answer` is called. */
+  readonly silent = new Map<string, (() => void)[]>();
+  /** How many fetches of each trust domain hang. */
+  readonly hanging = (trustDomain: string): number => this.silent.get(trustDomain)?.length ?? 0;
+  /** Deleted relationships whose fetch hangs: SPIRE serves no refresh until it ends. */
+  readonly #blocking = new Set<string>();
   isDown = false;
   changes = 0;
 
@@ -121,7 +127,11 @@ export class MemorySpire implements SpireApi {
   }
 
   async deleteRelationships(trustDomains: readonly string[]): Promise<readonly Result[]> {
-    return this.#each(trustDomains, (name) => (this.held.delete(name) ? undefined : notFound()));
+    return this.#each(trustDomains, (name) => {
+      if (!this.held.delete(name)) return notFound();
+      if (this.silent.has(name)) this.#blocking.add(name);
+      return undefined;
+    });
   }
 
   async setBundles(bundles: readonly SpireBundle[]): Promise<readonly Result[]> {
@@ -146,6 +156,10 @@ export class MemorySpire implements SpireApi {
   async refresh(trustDomain: string): Promise<void> {
     this.#check();
     this.refreshed.push(trustDomain);
+    const isHeld = this.held.has(trustDomain) && this.bundlesHeld.has(trustDomain);
+    const [blocker = isHeld ? trustDomain : ''] = this.#blocking;
+    const waiting = this.silent.get(blocker);
+    if (waiting !== undefined) await new Promise<void>((resolve) => waiting.push(resolve));
     const why = this.dead.get(trustDomain);
     if (why !== undefined) throw new GrpcError(rpcStatus.internal, why);
     if (!this.held.has(trustDomain)) throw notFound();
@@ -154,6 +168,14 @@ export class MemorySpire implements SpireApi {
     }
     const served = this.served.get(trustDomain);
     if (served !== undefined) this.bundlesHeld.set(trustDomain, served);
+  }
+
+  /** The endpoint ends its connections. */
+  answer(trustDomain: string): void {
+    const waiting = this.silent.get(trustDomain) ?? [];
+    this.silent.delete(trustDomain);
+    this.#blocking.delete(trustDomain);
+    for (const resolve of waiting) resolve();
   }
 
   /** The other trust domain has a new bundle. */
