@@ -271,6 +271,16 @@ suite('contact with the world is made in named places', () => {
     );
   });
 
+  test('the address of a client is read only in server/http/source-address.ts', () => {
+    check(
+      'Behind a proxy, every client has the address of the connection of the proxy. Limits, grants and the audit log must agree on who called, so one file decides. Limits on connections have nothing but the connection.',
+      under('src/server/'),
+      code(/\bremoteAddress\b/g),
+      /^src\/server\/http\/source-address\.ts$/,
+      /^src\/server\/listeners\/(?:stranger-limits|connections)\.ts$/,
+    );
+  });
+
   test('names are looked up only in core/identity/tls/look-up-name.ts', () => {
     check(
       'node:dns.lookup waits for threads that a dead name server holds: dial (core/identity/tls/dial.ts) instead.',

@@ -48,6 +48,8 @@ import { syncedResources } from './resources/synced-resources.ts';
 import { admitApprovalPolicy, writeApprovals } from './approvals/write-approvals.ts';
 import { ResourceWriter } from './resources/writer.ts';
 import { auditKind } from './routes/audit-routes.ts';
+import { denials } from './audit/denials.ts';
+import { SourceAddresses } from './http/source-address.ts';
 import { type Foundation, layFoundation } from './site-foundation.ts';
 import { createDispatchers, type SiteAccess, type SiteDispatchers } from './site-dispatchers.ts';
 import { SiteListeners, urlOf } from './listeners/site-listeners.ts';
@@ -120,7 +122,13 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
   const processMetrics = registerProcessMetrics(metrics, clock, { version });
   cleanup.add(() => processMetrics.stop());
   const drainMs = config.limits.drainSeconds * 1000;
-  const listeners = new SiteListeners({ clock, limits: config.limits, credentials });
+  const sources = new SourceAddresses({
+    clock,
+    metrics,
+    proxies: config.trustedProxies,
+    denied: denials(foundation.audit).ofHeaders,
+  });
+  const listeners = new SiteListeners({ clock, limits: config.limits, credentials, sources });
   cleanup.add(() => listeners.close(drainMs));
   const { hostedNames } = planes;
   const hosts =

@@ -11,12 +11,15 @@ interface Address {
 }
 
 export class Prefix {
+  /** The number of bits that all addresses of the range share. */
+  readonly length: number;
   readonly #address: Address;
-  readonly #length: number;
+  readonly #text: string;
 
-  private constructor(address: Address, length: number) {
+  private constructor(address: Address, length: number, text: string) {
     this.#address = address;
-    this.#length = length;
+    this.length = length;
+    this.#text = text;
   }
 
   /** What is wrong with a range, in a few words; undefined if nothing is. */
@@ -34,7 +37,7 @@ export class Prefix {
         `${JSON.stringify(excerpt(text))} is not a range of addresses: ${read}.`,
       );
     }
-    return new Prefix(read.address, read.length);
+    return new Prefix(read.address, read.length, text);
   }
 
   /**
@@ -46,8 +49,13 @@ export class Prefix {
     if (address === undefined) return false;
     const plain = unmapped(address);
     if (plain.bits !== this.#address.bits) return false;
-    const shift = BigInt(plain.bits - this.#length);
+    const shift = BigInt(plain.bits - this.length);
     return plain.value >> shift === this.#address.value >> shift;
+  }
+
+  /** As it was written. */
+  toString(): string {
+    return this.#text;
   }
 }
 

@@ -7,6 +7,7 @@ import type { Audit } from '../../core/audit/log.ts';
 import type { HansaError } from '../../core/errors/error.ts';
 import type { FederationDispatcherParts } from '../listeners/federation-listener.ts';
 import type { RequestDispatcherParts } from '../http/request-dispatcher.ts';
+import type { SourceAddressesParts } from '../http/source-address.ts';
 
 /** `kinds` maps the resource in the error to its kind, as in other records. */
 export function denials(
@@ -15,6 +16,7 @@ export function denials(
 ): {
   readonly ofCallers: RequestDispatcherParts['denied'];
   readonly ofPeers: FederationDispatcherParts['denied'];
+  readonly ofHeaders: SourceAddressesParts['denied'];
 } {
   const objectOf = ({ details }: HansaError): { kind?: string; name?: string } => {
     if (details?.kind === undefined) return {};
@@ -42,6 +44,14 @@ export function denials(
         outcome: 'deny',
         code: error.code,
         reason: `${route}: ${error.message}`,
+      }),
+    ofHeaders: (listener, address, error) =>
+      audit.deny({
+        actor: actorOf(anonymous, { address }),
+        verb: 'source.forwarded',
+        outcome: 'deny',
+        code: error.code,
+        reason: `${listener}: ${error.message}`,
       }),
   };
 }

@@ -43,6 +43,39 @@ suite('defaults', () => {
   });
 });
 
+suite('trusted proxies', () => {
+  const proxies = (from: Parameters<typeof load>[0]) =>
+    load(from).config.trustedProxies.map(String);
+
+  test('are none by default', () => {
+    assert.deepEqual(proxies({}), []);
+  });
+
+  test('are ranges with commas between them, from a flag, a variable or a file', () => {
+    const text = '192.0.2.10/32, 2001:db8::/64';
+    const expected = ['192.0.2.10/32', '2001:db8::/64'];
+    assert.deepEqual(proxies({ flags: { 'federation.trustedProxies': text } }), expected);
+    assert.deepEqual(proxies({ env: { HANSA_FEDERATION_TRUSTED_PROXIES: text } }), expected);
+    assert.deepEqual(proxies({ yaml: `federation:\n  trustedProxies: ${text}\n` }), expected);
+    const beside = `federation: 127.0.0.1:1\nfederation.trustedProxies: ${text}\n`;
+    assert.deepEqual(proxies({ yaml: beside }), expected);
+  });
+
+  for (const [text, why] of [
+    ['192.0.2.10', /it has no length, as in 192\.0\.2\.0\/24/],
+    ['192.0.2.10/24', /bits set beyond its length/],
+    ['192.0.2.0/24,', /of "" it has no length/],
+    ['proxy.example/32', /not an IP address/],
+    ['0.0.0.0/0', /0\.0\.0\.0\/0 contains every address/],
+    ['::/0', /::\/0 contains every address/],
+    [Array(65).fill('192.0.2.0/24').join(), /at most 64 ranges/],
+  ] as const) {
+    test(`refuse ${text.slice(0, 20)}`, () => {
+      assert.match(refusal({ flags: { 'federation.trustedProxies': text } }), why);
+    });
+  }
+});
+
 suite('precedence', () => {
   test('a flag wins over a variable, a variable over the file, the file over the default', () => {
     const yaml = 'api: 127.0.0.1:1\nfederation: 127.0.0.1:1\nmetrics: 127.0.0.1:1\n';

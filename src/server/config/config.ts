@@ -2,6 +2,7 @@
 // the settings remembered in the data folder, and defaults. Pure: the caller reads the files.
 
 import { dirname } from 'node:path';
+import type { Prefix } from '../../api/values/prefix.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { type ConfigKey, needs, type ValuesOf } from '../../core/config/config-key.ts';
 import { type ListenAddress, ValueProblem } from '../../core/config/config-values.ts';
@@ -16,6 +17,8 @@ export interface ServerConfig extends SiteSettings {
   readonly trustDomain: string | undefined;
   readonly api: ListenAddress;
   readonly federation: ListenAddress | 'off';
+  /** Proxies whose X-Forwarded-For counts, on every TLS listener. */
+  readonly trustedProxies: readonly Prefix[];
   readonly metrics: ListenAddress | 'off';
   /** Undefined: derived from the trust domain and the port of the federation listener. */
   readonly advertise: string | undefined;
@@ -250,6 +253,7 @@ function assemble(values: ValuesOf<typeof siteKeys>): Omit<ServerConfig, 'planes
     trustDomain: values.trustDomain,
     api: values.api,
     federation: values.federation,
+    trustedProxies: values['federation.trustedProxies'] ?? [],
     metrics: values.metrics,
     web: values.web,
     authority: {

@@ -3,6 +3,7 @@
 // `hansa config` and the reference page.
 
 import { timestamp } from '../../api/object.ts';
+import { Prefix } from '../../api/values/prefix.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { type ConfigKey, configKey, optionalConfigKey } from '../../core/config/config-key.ts';
 import {
@@ -31,6 +32,28 @@ function parseListener(text: string): ListenAddress | 'off' {
 
 function formatListener(value: ListenAddress | 'off'): string {
   return value === 'off' ? value : formatListenAddress(value);
+}
+
+/** More proxies than a site has. A request may be compared with each. */
+const maxProxyRanges = 64;
+
+function parseProxies(text: string): readonly Prefix[] {
+  const ranges = text.split(',', maxProxyRanges + 1).map((one) => one.trim());
+  if (ranges.length > maxProxyRanges) throw new ValueProblem(`at most ${maxProxyRanges} ranges`);
+  return ranges.map((range) => {
+    const problem = Prefix.problem(range);
+    if (problem !== undefined) {
+      throw new ValueProblem(
+        `address ranges such as 192.0.2.10/32,2001:db8::/64, but of ${JSON.stringify(range.slice(0, 64))} ${problem}`,
+      );
+    }
+    const prefix = Prefix.parse(range);
+    // Every client could choose its own address.
+    if (prefix.length === 0) {
+      throw new ValueProblem(`the addresses of proxies, but ${range} contains every address`);
+    }
+    return prefix;
+  });
 }
 
 /** The names that SPIRE uses. */
@@ -72,6 +95,14 @@ export const siteKeys = {
     default: '0.0.0.0:8443',
     parse: parseListener,
     format: formatListener,
+  }),
+  'federation.trustedProxies': optionalConfigKey({
+    placeholder: 'CIDRS',
+    meaning:
+      'Proxies in front of the api, federation and web listeners, as address ranges with commas between them. Behind them, the address of a client is that in X-Forwarded-For; from others, the site ignores that header. In a file beside federation, write the key with its dot.',
+    withoutIt: 'none: the address of a client is that of its connection',
+    parse: parseProxies,
+    format: (proxies) => proxies.join(','),
   }),
   metrics: configKey({
     placeholder: 'HOST:PORT|off',

@@ -146,6 +146,22 @@ suite('what is remembered', () => {
   });
 });
 
+test('a key below another key is remembered beside it, in either order', (context) => {
+  const proxies = { 'federation.trustedProxies': '192.0.2.10/32' };
+  const listener = { federation: '0.0.0.0:18443' };
+  for (const [one, other] of [
+    [proxies, listener],
+    [listener, proxies],
+  ] as const) {
+    const folder = folderOf(context);
+    start(folder, { flags: one });
+    start(folder, { flags: other });
+    const { config } = load(folder);
+    assert.deepEqual(config.federation, { host: '0.0.0.0', port: 18443 });
+    assert.deepEqual(config.trustedProxies.map(String), ['192.0.2.10/32']);
+  }
+});
+
 suite('a file that was damaged', () => {
   const bad: Record<string, [text: string, why: RegExp]> = {
     'is refused with its line where it is no YAML': ['api: 1\n  x: [\n', /config\.yaml:\d+: /],

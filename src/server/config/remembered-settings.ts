@@ -66,11 +66,16 @@ export function rememberSettings(
     const before = values.get(key)?.text;
     return before === value ? [] : [{ key, before, value }];
   });
-  if (changes.length > 0) replaceFile(path, withChanges(text, changes), 0o644);
+  const keys = settings.map(({ key }) => key);
+  if (changes.length > 0) replaceFile(path, withChanges(text, changes, keys), 0o644);
   return changes;
 }
 
-function withChanges(text: string, changes: readonly SettingChange[]): string {
+function withChanges(
+  text: string,
+  changes: readonly SettingChange[],
+  keys: readonly string[],
+): string {
   const document: Document = parseDocument(text, { version: '1.2' });
   if (!isMap(document.contents)) {
     document.contents = document.createNode({});
@@ -78,7 +83,12 @@ function withChanges(text: string, changes: readonly SettingChange[]): string {
   }
   for (const { key, value } of changes) {
     // Writes numbers without quotes.
-    document.setIn(key.split('.'), /^\d+$/.test(value) ? Number(value) : value);
+    document.setIn(pathOf(key, keys), /^\d+$/.test(value) ? Number(value) : value);
   }
   return document.toString({ lineWidth: 0 });
+}
+
+/** A key below another key, such as `federation.trustedProxies`, cannot be in a map of that name. */
+function pathOf(key: string, keys: readonly string[]): readonly string[] {
+  return keys.some((other) => key.startsWith(`${other}.`)) ? [key] : key.split('.');
 }

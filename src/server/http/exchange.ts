@@ -16,6 +16,7 @@ import type {
   RouteTarget,
 } from '../../core/plane/route.ts';
 import type { RouteParams } from './routes.ts';
+import { addressOf } from './source-address.ts';
 
 export type Request = IncomingMessage | Http2ServerRequest;
 export type Response = ServerResponse | Http2ServerResponse;
@@ -122,9 +123,9 @@ export class Exchange implements RouteTarget {
     return this.#requestId;
   }
 
-  /** Undefined on the admin socket. */
+  /** Where the request comes from (source-address.ts). Undefined on the admin socket. */
   get address(): string | undefined {
-    return this.request.socket?.remoteAddress;
+    return addressOf(this.request);
   }
 }
 

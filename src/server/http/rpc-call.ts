@@ -11,6 +11,7 @@ import type { JoinedAgent, LivePeer, Refused } from '../../core/plane/route.ts';
 import type { Admitted, FederationCheck } from '../../core/plane/route-access.ts';
 import type { AgentCall, PeerCall, PlaneRpc } from '../../core/plane/stream.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
+import { addressOf } from './source-address.ts';
 
 export interface RpcCallParts
   extends Pick<PlaneRpc, 'path' | 'maxMessageBytes' | 'messageWithinMs' | 'idleMs'> {
@@ -52,7 +53,7 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
     this.#chunks = (request as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
     // One listener for all waits, because adding a listener is linear in their number.
     this.signal.addEventListener('abort', () => this.#interrupt(), { once: true });
-    this.address = request.socket.remoteAddress;
+    this.address = addressOf(request);
     this.#lastMessageMs = parts.clock.monotonic();
     this.#idle = this.#watchIdle(parts.idleMs);
   }

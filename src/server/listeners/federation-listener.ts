@@ -17,6 +17,7 @@ import type { Limits } from '../http/limits.ts';
 import { peerOf } from '../http/plane-exchange.ts';
 import { PlaneDispatcher, type PlaneDispatcherParts } from '../http/plane-dispatcher.ts';
 import { isRpc, RpcDispatcher } from '../http/rpc.ts';
+import { addressOf } from '../http/source-address.ts';
 import { CallerQuota } from '../http/caller-quota.ts';
 import type { Release } from './stranger-limits.ts';
 
@@ -84,7 +85,7 @@ export class FederationDispatcher {
       refused: (request, route, error, svid) =>
         parts.denied(svid?.id.toString(), error, {
           route,
-          address: request.socket?.remoteAddress,
+          address: addressOf(request),
         }),
     });
   }
@@ -117,7 +118,7 @@ export class FederationDispatcher {
     allow: PlaneRpc['allow'],
     limits: Limits,
   ): () => void {
-    const address = request.socket?.remoteAddress ?? '';
+    const address = addressOf(request) ?? '';
     const identity = svid?.id.toString();
     // Many agents may share one address.
     limits.spend(identity ?? address);

@@ -7,6 +7,7 @@ import type { PeerAuthenticator } from '../../core/identity/tls/peer-authenticat
 import { readPeer } from '../../core/identity/tls/peer-chain.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { Exchange, Identify, Request } from '../http/exchange.ts';
+import { addressOf } from '../http/source-address.ts';
 
 export function identifyTls(
   peers: PeerAuthenticator,
@@ -28,7 +29,7 @@ export function identifyTls(
       peer: svidOf(socket),
       authorization: request.headers.authorization,
       listener: 'tls',
-      address: socket.remoteAddress ?? '',
+      address: addressOf(request) ?? '',
       connection: connectionOf(request),
     };
   };

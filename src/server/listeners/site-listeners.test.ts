@@ -9,6 +9,8 @@ import {
   forgeRoot,
 } from '../../core/identity/x509/test-forge.ts';
 import type { SiteCredential } from '../../core/identity/tls/site-credentials.ts';
+import { MetricsRegistry } from '../../core/metrics/registry.ts';
+import { SourceAddresses } from '../http/source-address.ts';
 import { SiteListeners } from './site-listeners.ts';
 
 const root = forgeRoot('lubeck.example');
@@ -33,7 +35,18 @@ function changing() {
 const limits = { maxHeaderBytes: 32_768, maxConnections: 10, requestSeconds: 10 };
 const address = { host: '127.0.0.1', port: 0 };
 
-const listeners = new SiteListeners({ clock: systemClock, limits, credentials: changing() });
+const sources = new SourceAddresses({
+  clock: systemClock,
+  metrics: new MetricsRegistry(),
+  proxies: [],
+  denied: () => undefined,
+});
+const listeners = new SiteListeners({
+  clock: systemClock,
+  limits,
+  credentials: changing(),
+  sources,
+});
 after(() => listeners.close(100));
 
 function presentedBy(port: number): Promise<Buffer | undefined> {

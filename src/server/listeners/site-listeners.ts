@@ -15,6 +15,7 @@ import {
   listenSocket,
   listenTls,
 } from './listeners.ts';
+import type { SourceAddresses } from '../http/source-address.ts';
 import { OpenStreams, shareConnections } from './stranger-limits.ts';
 import { followCertificate, webServerOptions } from './web-listener.ts';
 
@@ -22,6 +23,7 @@ export interface SiteListenersParts {
   readonly clock: Clock;
   readonly limits: ListenerLimits;
   readonly credentials: Pick<SiteCredentials, 'current' | 'onRenewal'>;
+  readonly sources: Pick<SourceAddresses, 'before' | 'isProxy'>;
 }
 
 type PublicHandler = Parameters<OpenStreams['before']>[0];
@@ -40,16 +42,18 @@ export class SiteListeners {
     handler: ReturnType<OpenStreams['before']>,
     hosts?: Pick<HostCertificates, 'choose'>,
   ): Promise<Listener> {
-    const listener = await this.tls(address, handler, hosts);
-    shareConnections(listener.server, this.#parts.limits.maxConnections);
+    const { limits, sources } = this.#parts;
+    const listener = await this.tls(address, sources.before('api', handler), hosts);
+    shareConnections(listener.server, limits.maxConnections, sources.isProxy);
     return listener;
   }
 
   /** For other sites, and for strangers. */
   async federation(address: ListenAddress, handler: PublicHandler): Promise<Listener> {
-    const { clock, limits } = this.#parts;
-    const listener = await this.tls(address, new OpenStreams(clock).before(handler));
-    shareConnections(listener.server, limits.maxConnections);
+    const { clock, limits, sources } = this.#parts;
+    const bounded = new OpenStreams(clock).before(handler);
+    const listener = await this.tls(address, sources.before('federation', bounded));
+    shareConnections(listener.server, limits.maxConnections, sources.isProxy);
     return listener;
   }
 
@@ -77,15 +81,15 @@ export class SiteListeners {
     certificate: WebCertificate,
     handler: PublicHandler,
   ): Promise<Listener> {
-    const { clock, limits } = this.#parts;
+    const { clock, limits, sources } = this.#parts;
     const listener = await listenTls(
       address,
       webServerOptions(certificate),
       limits,
-      new OpenStreams(clock).before(handler),
+      sources.before('web', new OpenStreams(clock).before(handler)),
       clock,
     );
-    shareConnections(listener.server, limits.maxConnections);
+    shareConnections(listener.server, limits.maxConnections, sources.isProxy);
     followCertificate(listener.server, certificate);
     this.#open.push(listener);
     return listener;

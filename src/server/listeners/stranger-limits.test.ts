@@ -119,6 +119,13 @@ suite('streams that are answered and not read', () => {
   });
 });
 
+test('a trusted proxy may have more than a quarter of the connections of a listener', async () => {
+  const { port, server } = await scene({ each: 9, all: 9, staleMs: 1_000 });
+  shareConnections(server, 4, (address) => address === '127.0.0.1');
+  const sessions = [dial(port, 65_535), dial(port, 65_535), dial(port, 65_535)];
+  for (const session of sessions) assert.equal(await ask(session), 'asked');
+});
+
 test('one address has a quarter of the connections of a listener', async () => {
   const { port, server } = await scene({ each: 9, all: 9, staleMs: 1_000 });
   shareConnections(server, 8);

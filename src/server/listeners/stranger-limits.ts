@@ -8,6 +8,8 @@ import { constants } from 'node:http2';
 import { sourceOf } from '../../core/access/failure-limit.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { Request, Response } from '../http/exchange.ts';
+import { plainAddress } from '../http/forwarded-for.ts';
+import { addressOf } from '../http/source-address.ts';
 
 export interface StreamLimits {
   /** Maximum of one address. */
@@ -68,8 +70,8 @@ export class OpenStreams {
   /** False if the stream exceeds the limit. It is then already reset and needs no response. */
   admit(request: Request): boolean {
     if (request.httpVersionMajor !== 2) return true;
-    const { stream, socket } = request as Http2ServerRequest;
-    if (this.#enter(stream, sourceOf(socket.remoteAddress ?? ''))) return true;
+    const { stream } = request as Http2ServerRequest;
+    if (this.#enter(stream, sourceOf(addressOf(request) ?? ''))) return true;
     stream.close(constants.NGHTTP2_REFUSED_STREAM);
     return false;
   }
@@ -109,12 +111,18 @@ export class OpenStreams {
   }
 }
 
-/** Closes excess connections of one address. Per process. */
-export function shareConnections(server: Server, maxConnections: number): void {
+/** Closes excess connections of one address, but not of a trusted proxy: it has many clients. Per process. */
+export function shareConnections(
+  server: Server,
+  maxConnections: number,
+  isProxy: (address: string) => boolean = () => false,
+): void {
   const each = Math.max(1, Math.floor(maxConnections / connectionShare));
   const held = new Map<string, number>();
   server.on('connection', (socket: Socket) => {
-    const address = sourceOf(socket.remoteAddress ?? '');
+    const remote = plainAddress(socket.remoteAddress ?? '');
+    if (isProxy(remote)) return;
+    const address = sourceOf(remote);
     const count = (held.get(address) ?? 0) + 1;
     if (count > each) {
       socket.destroy();
