@@ -16,7 +16,12 @@ export interface Features {
 }
 
 /** The parts of the federation API that this version has. */
-export const ownCapabilities: readonly string[] = ['announcements', 'grants', 'receipts'];
+export const ownCapabilities: readonly string[] = [
+  'announcements',
+  'catalog',
+  'grants',
+  'receipts',
+];
 
 /** This version has no optional feature. */
 export const ownExtensionSlugs: readonly string[] = [];

@@ -3,6 +3,7 @@
 
 export const peeringPaths = {
   peers: '/hansa/v1/peering/peers',
+  catalog: '/hansa/v1/peering/peers/{name}/catalog',
   preview: '/hansa/v1/peering/preview',
   accept: '/hansa/v1/peering/accept',
   confirm: '/hansa/v1/peering/confirm/{name}',

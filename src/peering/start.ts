@@ -12,6 +12,7 @@ import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import { kindReader } from '../core/store/reader.ts';
 import type { Store } from '../core/store/store.ts';
 import { Acceptor } from './handshake/acceptor.ts';
+import { FederationClient } from './client/federation-client.ts';
 import { peerConnections } from './client/peer-connections.ts';
 import { softSteps } from './handshake/acceptance.ts';
 import { admitGrant } from './grants/admit-grant.ts';
@@ -21,7 +22,9 @@ import { enforcementController } from './controllers/enforcement.ts';
 import { grantController } from './controllers/grant-controller.ts';
 import { heartbeatController } from './controllers/heartbeat-controller.ts';
 import { distrustController, peerController } from './controllers/peer-controller.ts';
+import { catalogRoutes } from './routes/catalog-routes.ts';
 import { federationRoutes } from './routes/federation-routes.ts';
+import { peerCatalogRoute } from './routes/peer-catalog-route.ts';
 import { Handshake } from './handshake/handshake.ts';
 import { HeartbeatExchange } from './peers/heartbeat-exchange.ts';
 import { Inviter } from './handshake/inviter.ts';
@@ -102,6 +105,7 @@ export async function startPeering(
     audit,
     offersFor: told,
   });
+  const client = new FederationClient({ connections, settings });
   context.enforcement.register({
     name: 'api',
     refuses: (name) => !isLive(peersReader.get(store, name)?.status?.state),
@@ -135,6 +139,8 @@ export async function startPeering(
         heartbeats,
         results,
       }),
+      ...catalogRoutes({ store, clock }),
+      peerCatalogRoute({ peers, client }),
       ...operatorRoutes({
         trustDomain,
         own: authority,
@@ -151,7 +157,7 @@ export async function startPeering(
         handshake,
       }),
     ],
-    peers: peerDirectory({ trustDomain, store, clock, audit }),
+    peers: peerDirectory({ trustDomain, store, clock, audit, log: context.log }),
     admit: (kind, next, live, warn) => {
       if (kind === federationGrantKind) admitGrant(next, live, store, warn);
       admitPeer(kind, next, live);

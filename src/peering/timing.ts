@@ -18,5 +18,7 @@ export const messageLimit = { burst: 256 * 1024, perSecond: 64 * 1024 } as const
 export const messageCost = 2 * 1024;
 /** Rate limit for heartbeats that a site sends to one peer between the regular ones, in bytes. */
 export const tellLimit = { burst: 128 * 1024, perSecond: 16 * 1024 } as const;
+/** Rate limit for reads of the catalog and of capabilities by one peer. Its own, so that reads do not delay heartbeats. */
+export const readLimit = { burst: 20, perSecond: 2 } as const;
 /** How long `accept` waits for the peer to become active before it returns the current state. */
 export const acceptWaitMs = 15_000;

@@ -54,8 +54,30 @@ suite('two sites that peer', () => {
     assert.equal(denied.code, 10);
     assert.match(denied.stdout, /^denied: .*POST needs the scope write.*\n.*--scope write/);
     await until(async () => / True /.test(await lubeck.must(['grant', 'list'])));
+    const catalog = await bruges.must(['peer', 'catalog', 'lubeck.example']);
+    assert.match(catalog, /^offer +db +read +spiffe:\/\/lubeck\.example\/db/m);
     await lubeck.must(['grant', 'delete', 'bruges-db']);
     assert.equal((await lubeck.run([...check, 'GET'])).code, 10);
+  });
+
+  test('deny the catalog without a grant, which shows that they are reachable', async () => {
+    const { code, stdout, stderr } = await bruges.run(['peer', 'catalog', 'lubeck.example']);
+    assert.equal(code, 0, stderr);
+    assert.equal(stdout, '');
+    assert.match(stderr, /lubeck\.example is reachable and denied the question/);
+    const json = await bruges.must(['peer', 'catalog', 'lubeck.example', '-o', 'json']);
+    assert.deepEqual(JSON.parse(json), { name: 'lubeck.example', denied: true });
+    // A grant for another address is a denial, too, and only lubeck can see why.
+    const from = ['--from', '203.0.113.0/24', '--any-network', '--any-identity'];
+    const grant = ['grant', 'create', 'far', '--peer', 'bruges.example', '--offer', 'db'];
+    await lubeck.must([...grant, ...from]);
+    const denied = await bruges.run(['peer', 'catalog', 'lubeck.example']);
+    assert.match(denied.stderr, /denied the question/);
+    assert.doesNotMatch(denied.stderr, /far|203|address/);
+    await until(async () =>
+      /grant far does not cover calls from 127\.0\.0\.1/.test(lubeck.daemon.log()),
+    );
+    await lubeck.must(['grant', 'delete', 'far']);
   });
 
   test('are degraded while one is dead, and active again by themselves', async () => {

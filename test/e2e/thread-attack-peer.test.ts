@@ -4,9 +4,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { federationGrantKind } from '../../src/api/kinds/federation-grant.ts';
+import { serviceOfferKind } from '../../src/api/kinds/service-offer.ts';
 import { siteKind } from '../../src/api/kinds/site.ts';
 import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
 import type { AuditEvent } from '../../src/core/audit/event.ts';
+import { credentialOf, forgeLeaf } from '../../src/core/identity/x509/test-forge.ts';
 import { paths } from '../../src/peering/messages.ts';
 import { peeringPlane } from '../../src/peering/plane.ts';
 import { trustPlane } from '../../src/trust/plane.ts';
@@ -145,6 +148,83 @@ suite('a hostile peer', () => {
     assert.equal((await mallory.heartbeat(lubeck)).status, 403);
     assert.equal((await get('spiffefederations', 'c.example')).reason, 'NotFound');
     await isAudited('peer.heartbeat', /no SVID of a peer|c\.example is suspended/);
+  });
+
+  test('reads no catalog without a grant, and learns nothing about grants from denials', async () => {
+    const mallory = await peerOf('g.example', nowhere);
+    assert.equal((await mallory.heartbeat(lubeck)).status, 200);
+    await lubeck.apply(serviceOfferKind, 'secret-db', {
+      spiffeID: 'spiffe://lubeck.example/secret-db',
+    });
+    const open = { unrestricted: true };
+    const grant = (spec: object) =>
+      lubeck.apply(federationGrantKind, 'e-db', {
+        peer: 'g.example',
+        scopes: ['read'],
+        offers: ['secret-db'],
+        nodeInstances: open,
+        networks: open,
+        sourceCIDRs: open,
+        ...spec,
+      });
+    const forged = {
+      'x-forwarded-for': '203.0.113.7',
+      forwarded: 'for=203.0.113.7',
+      'x-calling-instance': 'spiffe://g.example/web',
+      'x-sdwan-network': 'backbone',
+    };
+    for (const spec of [
+      { peer: 'other.example' },
+      { nodeInstances: { ids: [] } },
+      { networks: { ids: ['backbone'] } },
+      { sourceCIDRs: { cidrs: ['203.0.113.0/24'] } },
+      { scopes: ['write'] },
+      { expiresAt: '2020-01-01T00:00:00Z' },
+    ]) {
+      await grant(spec);
+      for (const path of [paths.catalog, paths.capabilities]) {
+        const told = await mallory.get(lubeck, `${path}?offer=secret-db`, forged);
+        assert.equal(told.status, 403);
+        const { message } = JSON.parse(told.text) as { readonly message: string };
+        assert.equal(message, 'Denied.', JSON.stringify(spec));
+        assert.doesNotMatch(told.text, /secret-db|e-db|203\.0/);
+      }
+    }
+    await isAudited('peer.catalog', /does not name this identity/);
+    await grant({});
+    const told = await mallory.get(lubeck, paths.catalog);
+    assert.equal(told.status, 200, told.text);
+    assert.match(told.text, /secret-db/);
+    // Somebody else with a name of that peer, a workload of the peer, a write.
+    const thief = new Attacker('g.example');
+    assert.equal((await thief.get(lubeck, paths.catalog)).status, 403);
+    const workload = credentialOf(forgeLeaf(mallory.root, 'spiffe://g.example/web'));
+    const other = new Attacker('g.example', workload);
+    assert.equal((await other.get(lubeck, paths.catalog)).status, 403);
+    assert.equal((await mallory.post(lubeck, paths.catalog, '{}')).status, 405);
+    await suspend('g.example', 'suspended');
+    await until(async () => (await status('g.example'))?.state === 'suspended', 'suspended');
+    assert.equal((await mallory.get(lubeck, paths.catalog)).status, 403);
+  });
+
+  test('cannot read the catalog without end', async () => {
+    const mallory = await peerOf('h.example', nowhere);
+    assert.equal((await mallory.heartbeat(lubeck)).status, 200);
+    const open = { unrestricted: true };
+    await lubeck.apply(federationGrantKind, 'f-db', {
+      peer: 'h.example',
+      offers: ['secret-db'],
+      nodeInstances: open,
+      networks: open,
+      sourceCIDRs: open,
+    });
+    const statuses = new Set<number>();
+    for (let count = 0; count < 25; count++) {
+      statuses.add((await mallory.get(lubeck, paths.catalog)).status);
+    }
+    assert.deepEqual([...statuses], [200, 429]);
+    // Its heartbeats have a limit of their own.
+    assert.equal((await mallory.heartbeat(lubeck)).status, 200);
   });
 
   test('that is suspended before it was confirmed is not believed for a moment', async () => {

@@ -20,6 +20,7 @@ import {
 } from '../../src/core/identity/x509/test-forge.ts';
 import type { TlsCredential } from '../../src/core/identity/tls/options.ts';
 import { TlsTransport } from '../../src/core/identity/tls/tls-transport.ts';
+import type { TransportRequest } from '../../src/core/identity/tls/transport.ts';
 import { parseInvitation } from '../../src/peering/handshake/invitation.ts';
 import { encodeMessage, paths } from '../../src/peering/messages.ts';
 import type { WorkloadSite } from '../interop/workload-site.ts';
@@ -56,12 +57,20 @@ export class Attacker {
     return encodeSpiffeBundle(bundle, { sequence: 1, refreshHintSeconds: 300 });
   }
 
-  async post(
+  post(
     site: Pick<WorkloadSite, 'url'>,
     path: string,
     body: string | Uint8Array,
     headers: Readonly<Record<string, string>> = {},
   ): Promise<Told> {
+    return this.#request(site, { method: 'POST', path, headers, body: Buffer.from(body) });
+  }
+
+  get(site: Pick<WorkloadSite, 'url'>, path: string, headers = {}): Promise<Told> {
+    return this.#request(site, { method: 'GET', path, headers });
+  }
+
+  async #request(site: Pick<WorkloadSite, 'url'>, request: TransportRequest): Promise<Told> {
     const transport = new TlsTransport({ clock: systemClock, credential: () => this.credential });
     const connection = await transport.connect({
       url: new URL(site.url),
@@ -70,10 +79,7 @@ export class Attacker {
       verify: () => undefined,
     });
     try {
-      const { status, body: text } = await connection.request(
-        { method: 'POST', path, headers, body: Buffer.from(body) },
-        1_000_000,
-      );
+      const { status, body: text } = await connection.request(request, 1_000_000);
       return { status, text: text.toString('utf8') };
     } finally {
       connection.close();

@@ -5,6 +5,9 @@ import { optional, required, s } from '../schema/dsl.ts';
 
 export type ServiceOffer = ResourceOf<typeof serviceOfferKind>;
 
+export const serviceProtocols = ['tcp', 'udp', 'http', 'grpc'] as const;
+export type ServiceProtocol = (typeof serviceProtocols)[number];
+
 export const serviceOfferKind = defineKind({
   kind: 'ServiceOffer',
   plural: 'serviceoffers',
@@ -33,7 +36,7 @@ export const serviceOfferKind = defineKind({
       protocol: optional(
         s.string({
           description: 'The protocol of the service.',
-          enum: ['tcp', 'udp', 'http', 'grpc'],
+          enum: serviceProtocols,
         }),
       ),
       port: optional(

@@ -155,6 +155,10 @@ suite('the check of a federation route', () => {
       reasons.push(reason);
       return new HansaError('HANSA_LIMIT', 'no peer');
     },
+    deny: (_request, { name }, reason) => {
+      reasons.push(`${name}: ${reason}`);
+      return new HansaError('HANSA_FORBIDDEN', 'Denied.');
+    },
     onChange: () => () => undefined,
   });
   const request: Refused = { path: '/x', address: undefined, svid: undefined, peerChain: [] };
@@ -178,8 +182,31 @@ suite('the check of a federation route', () => {
     const access = { allow: 'peer', scope: 'write' } as const;
     federationCheck(access, { peers: directory(peer) })?.(request);
     const check = federationCheck(access, { peers: directory(peer, 'no grant') });
-    assert.throws(() => check?.(request), { code: 'HANSA_LIMIT' });
-    assert.equal(reasons.at(-1), 'no grant');
+    assert.throws(() => check?.(request), { code: 'HANSA_FORBIDDEN', message: 'Denied.' });
+    assert.equal(reasons.at(-1), 'bruges.example: no grant');
+  });
+
+  test('asks for a grant of the object that the path names', () => {
+    const needs: unknown[] = [];
+    const peers: PeerDirectory = {
+      ...directory(peer),
+      lacks: (_peer, need) => {
+        needs.push(need);
+        return undefined;
+      },
+    };
+    const target = { type: 'cluster', nameFrom: 'cluster' } as const;
+    const access = { allow: 'peer', scope: 'read', target } as const;
+    const check = federationCheck(access, { peers });
+    check?.({ ...request, params: { cluster: 'app1', other: 'x' } });
+    // A name that is missing must not become "any target".
+    check?.(request);
+    federationCheck({ allow: 'peer', scope: 'read', identity: 'any' }, { peers })?.(request);
+    assert.deepEqual(needs, [
+      { scope: 'read', target: { type: 'cluster', name: 'app1' } },
+      { scope: 'read', target: { type: 'cluster', name: '' } },
+      { scope: 'read', identity: 'any' },
+    ]);
   });
 
   test('refuses a caller without a certificate where one is needed', () => {

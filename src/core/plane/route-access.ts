@@ -129,15 +129,20 @@ function isOutdated({ superseded }: JoinedAgent, { wasAdmitted }: Refused): bool
 }
 
 function peerOf(
-  { scope }: Extract<FederationAccess, { allow: 'peer' }>,
+  { scope, target, identity }: Extract<FederationAccess, { allow: 'peer' }>,
   directories: Directories,
   request: Refused,
 ): LivePeer {
   const found = directories.peers?.find(request.svid) ?? 'this site has no peers';
   if (typeof found === 'string') throw refuse(directories, request, found);
-  const missing =
-    scope === undefined ? undefined : directories.peers?.lacks(found, scope, request.address);
-  if (missing !== undefined) throw refuse(directories, request, missing);
+  const { peers } = directories;
+  if (scope === undefined || peers === undefined) return found;
+  const name = target && request.params?.[target.nameFrom];
+  // An object without a name matches no grant.
+  const named = target === undefined ? {} : { target: { type: target.type, name: name ?? '' } };
+  const need = { scope, ...named, ...(identity === undefined ? {} : { identity }) };
+  const missing = peers.lacks(found, need, request.address);
+  if (missing !== undefined) throw peers.deny(request, found, missing);
   return found;
 }
 

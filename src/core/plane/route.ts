@@ -2,7 +2,8 @@
 // server checks the caller before the handler runs and again when the body is complete, so handlers
 // do not authorize callers.
 
-import type { GrantScope } from '../../api/kinds/federation-grant.ts';
+import type { GrantTarget } from '../../api/grants.ts';
+import type { GrantScope, GrantTargetType } from '../../api/kinds/federation-grant.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Caller } from '../access/identity.ts';
 import type { KindName } from '../access/presets.ts';
@@ -133,9 +134,21 @@ export type FederationAccess =
   /** Everyone who presents a certificate. The handler verifies it with the content of the message. */
   | { readonly allow: 'certificate' }
   /** A site that is a live peer; with `scope`, one that holds a grant with this scope. */
-  | { readonly allow: 'peer'; readonly scope?: GrantScope }
+  | ({ readonly allow: 'peer' } & NeededGrant)
   /** A machine that joined this site as an agent and was not forgotten. */
   | { readonly allow: 'agent' };
+
+/** The grant that a live peer needs for a route. Without `scope`, it needs none. */
+export interface NeededGrant<P extends string = string> {
+  readonly scope?: GrantScope;
+  /** The grant must name the object of this type that the path parameter names. Without it, any target suffices. */
+  readonly target?: { readonly type: GrantTargetType; readonly nameFrom: ParamNames<P> };
+  /**
+   * `any`: a grant to any identity of the peer suffices, because its site issues all of them. Without
+   * it, the grant must admit the SPIFFE ID of the site itself.
+   */
+  readonly identity?: 'any';
+}
 
 /** What a caller presents to a route that authenticates callers itself. */
 export interface PresentedCredential extends RouteTarget {
@@ -206,9 +219,8 @@ export type FederationRoute<P extends string = string> =
     })
   | (FederationRouteBase<P> & {
       readonly allow: 'peer';
-      readonly scope?: GrantScope;
       handle(request: PeerRequest<P>): Answer;
-    })
+    } & NeededGrant<P>)
   | (FederationRouteBase<P> & {
       readonly allow: 'agent';
       handle(request: AgentRequest<P>): Answer;
@@ -242,17 +254,28 @@ export interface JoinedAgent {
 export interface PeerDirectory {
   /** The peer, or why the caller is not a peer. */
   find(svid: ValidatedSvid | undefined): LivePeer | string;
-  /** Why the peer has no grant with this scope for calls from this address; undefined where it has. */
-  lacks(peer: LivePeer, scope: GrantScope, address: string | undefined): string | undefined;
-  /** Records the denial with its reason; returns the error for the caller's site. */
+  /** Why no grant covers a call of the peer from this address; undefined where one does. */
+  lacks(peer: LivePeer, need: PeerNeed, address: string | undefined): string | undefined;
+  /** Records that the caller is not a live peer, with the reason; returns the error for the caller. */
   refuse(request: Refused, reason: string): HansaError;
+  /** Records that a live peer lacks a grant, with the reason; the error for the caller only says "denied". */
+  deny(request: Refused, peer: LivePeer, reason: string): HansaError;
   /** Calls `listener` after each change that can end the trust in a peer. Returns how to stop. */
   onChange(listener: () => void): () => void;
+}
+
+/** What a grant must cover. */
+export interface PeerNeed {
+  readonly scope: GrantScope;
+  readonly target?: GrantTarget;
+  readonly identity?: 'any';
 }
 
 /** A rejected caller, as far as it is known. */
 export interface Refused
   extends Pick<FederationRequest, 'path' | 'address' | 'svid' | 'peerChain'> {
+  /** Decoded values of the path's parameters; absent for streams. */
+  readonly params?: Readonly<Record<string, string>>;
   /** Whether the site admitted the same call before. */
   readonly wasAdmitted?: boolean;
 }

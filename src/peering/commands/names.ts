@@ -5,6 +5,7 @@ import type { NameLists } from '../../core/plane/command-line.ts';
 export const peeringNames: NameLists = new Map(
   Object.entries({
     'peer show': 'peer list',
+    'peer catalog': 'peer list',
     'peer confirm': 'peer list',
     'peer suspend': 'peer list',
     'peer resume': 'peer list',

@@ -16,6 +16,7 @@ import {
 import { readInvitation } from './invitation-input.ts';
 import { findPeer, listPeers } from '../client/peers.ts';
 import { peerHint, peerHintLines } from '../peers/peer-hints.ts';
+import { catalogCommand } from './peer-catalog.ts';
 import { invitationCommand, inviteCommand } from './peer-invitation.ts';
 import { peerCells, peerHeadings, peerLines, revocationEffect } from '../peers/peer-rows.ts';
 import { objectPath, type SiteClient } from '../../core/plane/site-client.ts';
@@ -40,6 +41,7 @@ export function peerCommand(kit: CommandKit): Command {
     .addCommand(acceptCommand(kit))
     .addCommand(listCommand(kit))
     .addCommand(showCommand(kit))
+    .addCommand(catalogCommand(kit))
     .addCommand(confirmCommand(kit))
     .addCommand(switchCommand(kit, 'suspend'))
     .addCommand(switchCommand(kit, 'resume'))

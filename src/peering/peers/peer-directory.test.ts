@@ -18,6 +18,7 @@ async function scene(t: TestContext) {
   const store = await openStore({ driver: 'memory' }, { clock });
   t.after(() => store.close());
   const denied: AuditDraft[] = [];
+  const lines: unknown[] = [];
   const put = async (collection: string, name: string, object: object): Promise<void> => {
     const bytes = Buffer.from(
       JSON.stringify({ metadata: { name, uid: `uid-${name}` }, ...object }),
@@ -43,8 +44,9 @@ async function scene(t: TestContext) {
     store,
     clock,
     audit: { deny: (draft) => denied.push(draft) },
+    log: { warn: (_text, fields) => lines.push(fields) },
   });
-  return { clock, directory, peer, grant, denied };
+  return { clock, directory, peer, grant, denied, lines };
 }
 
 suite('the directory of peers', () => {
@@ -143,12 +145,73 @@ suite('a route for peers with a grant of a scope', () => {
       const { directory, peer, grant, denied } = await scene(t);
       await peer('active');
       await grant(spec);
+      // The caller does not learn why.
       await assert.rejects(callRoute(writing, call, { peers: directory }), {
-        code: 'HANSA_PEER_REFUSED',
+        code: 'HANSA_FORBIDDEN',
+        message: 'Denied.',
       });
+      assert.equal(denied[0]?.name, 'bruges.example');
+      assert.equal(denied[0]?.verb, 'peer.crane');
       assert.match(String(denied[0]?.reason), why);
     });
   }
+
+  test('with a target needs a grant of that very object', async (t) => {
+    const { directory, grant, peer, denied } = await scene(t);
+    await peer('active');
+    const reading = route({
+      listener: 'federation',
+      method: 'GET',
+      path: '/clusters/{cluster}',
+      allow: 'peer',
+      scope: 'read',
+      target: { type: 'cluster', nameFrom: 'cluster' },
+      handle: () => ({ status: 200, contentType: 'text/plain', body: 'ok' }),
+    });
+    const about = (cluster: string) =>
+      callRoute(
+        reading,
+        { ...call, params: { cluster } },
+        {
+          peers: directory,
+        },
+      );
+    await grant({ scopes: ['read'], offers: ['app1'], clusters: ['app2'] });
+    assert.equal((await about('app2')).body, 'ok');
+    for (const other of ['app1', 'app2.', 'APP2', '', '*']) {
+      await assert.rejects(about(other), { message: 'Denied.' }, other);
+    }
+    assert.match(String(denied[0]?.reason), /to use the cluster app1$/);
+  });
+
+  test('for any identity needs a grant to one of the peer', async (t) => {
+    const { directory, grant, peer } = await scene(t);
+    await peer('active');
+    const found = directory.find(bruges) as LivePeer;
+    const lacks = () => directory.lacks(found, { scope: 'write', identity: 'any' }, '192.0.2.7');
+    assert.match(lacks() ?? '', /any identity of bruges\.example$/);
+    await grant({ nodeInstances: { ids: ['spiffe://bruges.example/web'] } });
+    assert.equal(lacks(), undefined);
+    await grant({ nodeInstances: { ids: ['spiffe://reval.example/web'] } });
+    assert.match(lacks() ?? '', /does not name this identity/);
+  });
+
+  test('writes a few denials of a peer into the log, and all into the audit log', async (t) => {
+    const { clock, directory, peer, denied, lines } = await scene(t);
+    await peer('active');
+    const again = async (times: number): Promise<void> => {
+      for (let at = 0; at < times; at++) {
+        await assert.rejects(callRoute(writing, call, { peers: directory }));
+      }
+    };
+    await again(50);
+    assert.equal(denied.length, 50);
+    assert.equal(lines.length, 5);
+    assert.match(JSON.stringify(lines[0]), /no grant for .*bruges\.example/);
+    await clock.advance(10_000);
+    await again(5);
+    assert.equal(lines.length, 6);
+  });
 
   test('refuses a peer that is suspended while its body arrives', async (t) => {
     const { directory, peer } = await scene(t);

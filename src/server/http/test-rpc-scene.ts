@@ -133,6 +133,7 @@ export async function scene({ strangersCount = false, methods = rpcs } = {}) {
     },
     lacks: ({ name }) => (granted.has(name) ? undefined : 'no grant'),
     refuse: (_request, reason) => new HansaError('HANSA_FORBIDDEN', `Refused: ${reason}.`),
+    deny: () => new HansaError('HANSA_FORBIDDEN', 'Denied.'),
     onChange: (listener) => {
       changed.add(listener);
       return () => changed.delete(listener);

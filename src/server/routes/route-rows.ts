@@ -1,7 +1,12 @@
 // Lists every route of a site with who may call it, from the declarations of the routes: for
 // docs/reference, and for the test that calls each route.
 
-import type { ApiAccess, ApiRouteOptions, FederationAccess } from '../../core/plane/route.ts';
+import type {
+  ApiAccess,
+  ApiRouteOptions,
+  FederationAccess,
+  NeededGrant,
+} from '../../core/plane/route.ts';
 import type { Route } from '../http/routes.ts';
 import type { PlaneHost } from '../plane-host.ts';
 
@@ -77,7 +82,7 @@ function byDeclaration(access: RouteRow['access']): string {
     case 'peer':
       return access.scope === undefined
         ? 'live peers'
-        : `live peers with a grant of the scope ${access.scope}`;
+        : `live peers with a grant of the scope ${access.scope}${grantedWhat(access)}`;
     case 'agent':
       return 'agents of this site';
     case 'authenticated':
@@ -98,4 +103,9 @@ function byDeclaration(access: RouteRow['access']): string {
         })
         .join(' and ');
   }
+}
+
+function grantedWhat({ target, identity }: NeededGrant): string {
+  const what = target === undefined ? '' : ` for the ${target.type} {${target.nameFrom}}`;
+  return `${what} to ${identity === 'any' ? 'any of their identities' : 'their site'}`;
 }
