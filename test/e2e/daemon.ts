@@ -144,12 +144,15 @@ export async function startDaemon(
   dataDir: string,
   flags: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
+  /** The words before the command. The process must keep its pid. */
+  within: readonly string[] = [],
 ): Promise<Daemon> {
   const args = ['server', '--data-dir', dataDir, '--trust-domain', 'lubeck.example'];
   for (const listener of ['api', 'federation', 'metrics'])
     args.push(`--${listener}`, '127.0.0.1:0');
   const started = performance.now();
-  const program = startProgram(launcher, [...args, ...flags], env);
+  const [command = '', ...words] = [...within, launcher, ...args, ...flags];
+  const program = startProgram(command, words, env);
   const greeting = await program.greeted;
   const readyMs = performance.now() - started;
   const endpoints = JSON.parse(readFileSync(join(dataDir, 'endpoints.json'), 'utf8')) as Endpoints;

@@ -1,4 +1,4 @@
-// The CRDs of other projects, read from their Go modules: test/tools/crds/go.mod names the modules and
+// The CRDs of other projects, read from their Go modules: test/tools/crds/go.mod names most of the modules and
 // their versions, and go.sum has their checksums. The repository holds no copies.
 //
 //   const skip = whyNoCrds('mcs');
@@ -13,6 +13,8 @@ import type { CustomResourceDefinition } from './kube-apiserver.ts';
 
 interface CrdSource {
   readonly module: string;
+  /** Whose go.mod requires the module: a folder of test/tools. Default: crds. */
+  readonly requiredBy?: string;
   /** Files of the module. */
   readonly files: readonly string[];
 }
@@ -41,6 +43,14 @@ const sources = {
       (plural) => `config/crd/standard/gateway.networking.k8s.io_${plural}.yaml`,
     ),
   },
+  /** Of the version that Traefik supports. It watches all of these. */
+  'gateway-1.4': {
+    module: 'sigs.k8s.io/gateway-api',
+    requiredBy: 'traefik-crds',
+    files: [...gatewayKinds, 'grpcroutes', 'tcproutes', 'backendtlspolicies'].map(
+      (plural) => `config/crd/experimental/gateway.networking.k8s.io_${plural}.yaml`,
+    ),
+  },
   /** OpenShift's Route. */
   route: {
     module: 'github.com/openshift/api',
@@ -57,7 +67,10 @@ const sources = {
 
 export type CrdSet = keyof typeof sources;
 
-export const crdSets = Object.keys(sources) as readonly CrdSet[];
+/** Those that one cluster can have together: without other versions of the same CRDs. */
+export const crdSets = (Object.keys(sources) as readonly CrdSet[]).filter(
+  (set) => !('requiredBy' in sources[set]),
+);
 
 type Folder =
   | { readonly path: string; readonly reason?: undefined }
@@ -92,14 +105,14 @@ export function moduleFolder(set: CrdSet): string {
 function folderOf(set: CrdSet): Folder {
   const known = folders.get(set);
   if (known !== undefined) return known;
-  const folder = download(sources[set].module);
+  const folder = download(sources[set]);
   folders.set(set, folder);
   return folder;
 }
 
 /** Finds the module in the cache of Go, or downloads it. Go compares it with go.sum. */
-function download(module: string): Folder {
-  const cwd = join(import.meta.dirname, '..', 'tools', 'crds');
+function download({ module, requiredBy = 'crds' }: CrdSource): Folder {
+  const cwd = join(import.meta.dirname, '..', 'tools', requiredBy);
   const version = requiredVersion(readFileSync(join(cwd, 'go.mod'), 'utf8'), module);
   const words = ['mod', 'download', '-json', `${module}@${version}`];
   const { error, stdout, stderr } = spawnSync('go', words, { cwd, encoding: 'utf8' });

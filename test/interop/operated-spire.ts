@@ -9,6 +9,7 @@ import { namespace, spireServer } from '../../src/kubernetes/spire/test-spire-se
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
 import type { Etcd } from './etcd.ts';
+import { type KnownNames, knowing } from './known-names.ts';
 import { Kubectl } from './kubectl.ts';
 import { type ClusterOptions, podName, SpireCluster } from './spire-cluster.ts';
 
@@ -23,24 +24,26 @@ interface Condition {
 
 export class OperatorSite {
   daemon: Daemon;
-  readonly #env: Readonly<Record<string, string>>;
+  readonly #within: readonly string[];
   readonly #started: OperatedSpire[] = [];
 
-  /** `env` is of the site. */
-  static async start(env: Readonly<Record<string, string>> = {}): Promise<OperatorSite> {
-    const dataDir = join(temporaryFolder(), 'site');
-    return new OperatorSite(await startOperator(dataDir, 'spire-server:1', env), env);
+  /** `names` are known to the site alone. */
+  static async start({ names = {} }: { readonly names?: KnownNames } = {}): Promise<OperatorSite> {
+    const folder = temporaryFolder();
+    const within = knowing(names, folder);
+    const daemon = await startOperator(join(folder, 'site'), 'spire-server:1', within);
+    return new OperatorSite(daemon, within);
   }
 
-  private constructor(daemon: Daemon, env: Readonly<Record<string, string>>) {
+  private constructor(daemon: Daemon, within: readonly string[]) {
     this.daemon = daemon;
-    this.#env = env;
+    this.#within = within;
   }
 
   /** Stops the site, and starts it with another image of SPIRE. */
   async setServerImage(image: string): Promise<void> {
     await this.daemon.signal('SIGTERM');
-    this.daemon = await startOperator(this.daemon.dataDir, image, this.#env);
+    this.daemon = await startOperator(this.daemon.dataDir, image, this.#within);
   }
 
   tryRun(...args: readonly string[]): Promise<Ran> {
@@ -55,8 +58,12 @@ export class OperatorSite {
 
   /** Starts a cluster, and lets the site operate its SPIRE server. It has no SpireServer yet. */
   async add(name: string, etcd: Etcd, options: ClusterOptions = {}): Promise<OperatedSpire> {
-    const spire = await SpireCluster.start(name, etcd, true, options);
-    const { kubeconfig } = spire.cluster;
+    return this.operate(await SpireCluster.start(name, etcd, true, options));
+  }
+
+  /** Lets the site operate the SPIRE server of a cluster, which this site stops too. */
+  async operate(spire: SpireCluster): Promise<OperatedSpire> {
+    const { kubeconfig, name } = spire.cluster;
     const operated = new OperatedSpire(this, spire, await Kubectl.with(kubeconfig));
     this.#started.push(operated);
     await this.run('cluster', 'add', name, '--kubeconfig', kubeconfig, '--yes');
@@ -77,13 +84,14 @@ export class OperatorSite {
 function startOperator(
   dataDir: string,
   serverImage: string,
-  env: Readonly<Record<string, string>>,
+  within: readonly string[],
 ): Promise<Daemon> {
   const flags = ['enabled=true', `server-image=${serverImage}`, 'sidecar-image=hansa:1'];
   return startDaemon(
     dataDir,
     flags.map((flag) => `--kubernetes-spire-${flag}`),
-    env,
+    {},
+    within,
   );
 }
 

@@ -34,9 +34,9 @@ const serverPath = '/apis/operator.openshift.io/v1alpha1/spireservers/cluster';
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Of the Pods, with more images, and of the cluster. */
+/** Of the Pods, and of the cluster. Images and controllers are added. */
 export type ClusterOptions = Partial<Pick<TestKubeletOptions, 'images' | 'env' | 'machineNames'>> &
-  Pick<KubeClusterOptions, 'crds'>;
+  Pick<KubeClusterOptions, 'crds' | 'controllers'>;
 
 export class SpireCluster {
   readonly trustDomain: string;
@@ -53,13 +53,13 @@ export class SpireCluster {
     isOperated = false,
     options: ClusterOptions = {},
   ): Promise<SpireCluster> {
+    const { images, crds = [], controllers = [], ...pods } = options;
     const cluster = await startKubeCluster(name, {
       etcd,
-      controllers: ['statefulset-controller', 'garbage-collector-controller'],
-      ...(options.crds !== undefined && { crds: options.crds }),
+      controllers: ['statefulset-controller', 'garbage-collector-controller', ...controllers],
+      crds,
     });
     try {
-      const { images, crds: _, ...pods } = options;
       const kubelet = await TestKubelet.start({
         cluster,
         images: {

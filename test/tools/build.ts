@@ -135,6 +135,17 @@ const tools = {
   },
   'spire-server': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-server' },
   'spire-agent': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-agent' },
+  // Last, because one test needs it.
+  traefik: {
+    module: 'traefik',
+    package: 'github.com/traefik/traefik/v3/cmd/traefik',
+    version: {
+      of: 'github.com/traefik/traefik/v3',
+      variables: (version: string) => [
+        `github.com/traefik/traefik/v3/pkg/version.Version=${version.slice(1)}`,
+      ],
+    },
+  },
   // For `make compat`. No test names them, so `make test` does not build them.
   'kube-apiserver-1.27': {
     ...olderKubernetes,
