@@ -27,6 +27,8 @@ const changes = sized(20, 2);
 const signSeconds = sized(3, 1);
 /** All that repeats within it: a refresh of each relationship, a comparison of the sidecar, a probe of the site. */
 const steadyMs = sized(60_000, 1000);
+/** An idle site returns memory after a minute, once. */
+const settleMs = sized(75_000, 0);
 /** SPIRE's own default, between two reloads of its entries. */
 const reloadMs = sized(5000, 0);
 
@@ -247,7 +249,7 @@ async function measureSteady(scene: OperatedSpire): Promise<void> {
     scene.spire,
     scene.endpoints.slice(0, most).map((each) => each.trustDomain),
   );
-  await sleep(sized(5000, 0));
+  await sleep(settleMs);
   const { site, sidecar } = scene.pids;
   const writes = await scene.writes();
   const percent = (pid: number): (() => number) => {
