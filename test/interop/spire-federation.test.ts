@@ -8,6 +8,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
+import { bundleOf } from '../../src/kubernetes/spire-sidecar/test-sidecar-scene.ts';
 import { hansa, temporaryFolder } from '../e2e/daemon.ts';
 import { whyNoHosts } from '../e2e/separate-host.ts';
 import { until } from '../e2e/until.ts';
@@ -204,6 +205,7 @@ suite('SPIRE servers of clusters', { skip }, () => {
       ...known.c,
       trustDomain: 'dead.example',
       bundleEndpointURL: 'https://127.0.0.1:1/',
+      bundle: bundleOf('dead.example'),
     };
     await a.federate([
       known.b,

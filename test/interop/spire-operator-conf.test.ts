@@ -14,6 +14,7 @@ import { differences } from '../../src/kubernetes/spire/differences.ts';
 import { readSpireServer } from '../../src/kubernetes/spire/read-spire-server.ts';
 import {
   federations,
+  hostileFederations,
   limitedFederation,
   many,
   namespace,
@@ -123,6 +124,14 @@ suite('an API server with the CRD of SpireServer', { skip: withoutKube }, () => 
       assert.deepEqual(spec, readSpireServer(spireServer(federation)).spec);
     });
   }
+
+  test('refuses hostile texts in each field, as the controller does', async () => {
+    for (const [what, field, federation] of hostileFederations) {
+      const { code, stderr } = await dryRun(spireServer(federation));
+      assert.notEqual(code, 0, `${what} in ${field}`);
+      assert.ok(stderr.includes(field), `${what} in ${field}: ${stderr.slice(0, 500)}`);
+    }
+  });
 
   for (const [rule, federation] of refusedFederations) {
     test(`refuses ${rule}, with the words of the controller`, async () => {

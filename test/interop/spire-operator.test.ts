@@ -265,10 +265,16 @@ suite('the SPIRE operator, with a real kube-apiserver', { skip }, () => {
       'update clusterroles.rbac.authorization.k8s.io/cluster-admin',
       'escalate clusterroles.rbac.authorization.k8s.io',
       'create pods --subresource=exec -n spire',
+      'create validatingadmissionpolicies.admissionregistration.k8s.io',
+      'update namespaces',
     ]) {
       assert.equal(await canI(words), 'no', words);
     }
     assert.equal(await canI('get secrets/federation-tls -n spire'), 'yes');
+  });
+
+  test('the cluster has the admission policy for namespaces that may federate', async () => {
+    assert.ok(await get('validatingadmissionpolicy/hansa-spire-federation-namespaces'));
   });
 
   test('all objects go with the SpireServer', async () => {
@@ -286,6 +292,8 @@ suite('the SPIRE operator, with a real kube-apiserver', { skip }, () => {
     await run('spire', 'uninstall', 'app1', '--kubeconfig', kube.kubeconfig, '--yes');
     assert.equal(await get('clusterrole/hansa-spire-lubeck.example'), undefined);
     assert.equal(await inNamespace('role/hansa-spire-lubeck.example'), undefined);
+    const policy = 'validatingadmissionpolicy/hansa-spire-federation-namespaces';
+    assert.equal(await get(policy), undefined);
     assert.ok(await get('crd/spireservers.operator.openshift.io'));
     assert.doesNotMatch(await run('spire', 'list', '-o', 'name'), /app1/);
   });

@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { readSpireServer } from './read-spire-server.ts';
-import { acme, federations, many, refusedFederations, spireServer } from './test-spire-servers.ts';
+import {
+  acme,
+  federations,
+  hostileFederations,
+  many,
+  refusedFederations,
+  spireServer,
+} from './test-spire-servers.ts';
 
 suite('a SpireServer', () => {
   for (const [name, federation] of Object.entries(federations)) {
@@ -56,6 +63,16 @@ suite('a SpireServer', () => {
       }),
     );
   });
+});
+
+suite('a SpireServer with a hostile text', () => {
+  for (const [what, field, federation] of hostileFederations) {
+    test(`is refused with ${what} in ${field}, in a short message that names the field`, () => {
+      const { problems = [] } = readSpireServer(spireServer(federation));
+      const found = problems.find((problem) => problem.startsWith(`spec.federation.${field}: `));
+      assert.ok(found !== undefined, problems.join().slice(0, 500));
+    });
+  }
 });
 
 suite('a SpireServer of another operator', () => {

@@ -212,3 +212,47 @@ export const refusedFederations: readonly (readonly [
   ['a port beyond 65535', { bundleEndpoint: { port: 65_536 } }, /bundleEndpoint\.port: /],
   ['no bundle endpoint', {}, /^spec\.federation\.bundleEndpoint: /],
 ];
+
+/** Texts that would end a string or a block in a configuration file, and one of 10 kB. */
+const hostileTexts: Readonly<Record<string, string>> = {
+  'a quote': 'b"example',
+  'a brace': 'b} plugins {',
+  'a newline': 'b\nprofile = "x"',
+  '10 kB': 'b'.repeat(10_240),
+};
+
+const hostileFields: Readonly<Record<string, (text: string) => Fields>> = {
+  'federatesWith[0].trustDomain': (text) => ({
+    federatesWith: [{ ...peerDomain, trustDomain: text }],
+  }),
+  'federatesWith[0].bundleEndpointUrl': (text) => ({
+    federatesWith: [{ ...peerDomain, bundleEndpointUrl: `https://${text}/` }],
+  }),
+  'federatesWith[0].endpointSpiffeId': (text) => ({
+    federatesWith: [{ ...peerDomain, endpointSpiffeId: `spiffe://b.example/${text}${text}` }],
+  }),
+  'exposure.host': (text) => ({ exposure: { host: text } }),
+  'bundleEndpoint.httpsWeb.servingCert.secretName': (text) => ({
+    bundleEndpoint: { profile: 'https_web', httpsWeb: { servingCert: { secretName: text } } },
+  }),
+  'bundleEndpoint.httpsWeb.acme.domainName': (text) => ({
+    bundleEndpoint: { profile: 'https_web', httpsWeb: { acme: { ...acme, domainName: text } } },
+  }),
+  'bundleEndpoint.httpsWeb.acme.directoryUrl': (text) => ({
+    bundleEndpoint: {
+      profile: 'https_web',
+      httpsWeb: { acme: { ...acme, directoryUrl: `https://${text}/` } },
+    },
+  }),
+};
+
+/** Each hostile text in each field that could carry it. */
+export const hostileFederations: readonly (readonly [
+  what: string,
+  field: string,
+  federation: Fields,
+])[] = Object.entries(hostileFields).flatMap(([field, federationOf]) =>
+  Object.entries(hostileTexts).map(
+    ([what, text]) => [what, field, { bundleEndpoint: {}, ...federationOf(text) }] as const,
+  ),
+);
