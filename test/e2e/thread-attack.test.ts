@@ -216,7 +216,11 @@ suite('somebody hostile', () => {
     const told = await Promise.all(crowd.map((each) => each.redeem(lubeck, line)));
     const winners = told.filter(({ status }) => status === 200);
     assert.equal(winners.length, 1);
-    assert.deepEqual(JSON.parse(winners[0]?.text ?? ''), { state: 'pending', contractVersion: 1 });
+    const { state, contractVersion } = JSON.parse(winners[0]?.text ?? '') as Record<
+      string,
+      unknown
+    >;
+    assert.deepEqual({ state, contractVersion }, { state: 'pending', contractVersion: 1 });
     for (const each of told) {
       if (each.status !== 200) isRefused(each, 409, /m\d\.example already redeemed/);
     }
