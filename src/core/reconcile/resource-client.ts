@@ -16,7 +16,7 @@ export interface WriteAs {
   readonly caller?: Caller;
   /** The id of the caller's request. */
   readonly origin?: Origin;
-  /** Where the controller runs under a lease: the store rejects a write with an older epoch (HANSA_FENCED). */
+  /** Default: the lease of the controller that runs. The store rejects a write with an older epoch (HANSA_FENCED). */
   readonly fence?: { readonly lease: string; readonly epoch: number };
   /** Records that the write relies on. It is rejected with HANSA_CONFLICT where one of them has changed. */
   readonly expect?: readonly Expectation[];

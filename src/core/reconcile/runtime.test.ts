@@ -6,6 +6,7 @@ import { settle, VirtualClock } from '../clock/virtual.ts';
 import { HansaError } from '../errors/error.ts';
 import { createLog } from '../log/json-log.ts';
 import { MetricsRegistry } from '../metrics/registry.ts';
+import { commitFenced, currentFence } from '../lease/current-fence.ts';
 import { openStore } from '../store/open.ts';
 import {
   type Controller,
@@ -296,6 +297,64 @@ describe('a controller with a lease', () => {
     one.start(controller(async () => undefined, lease));
     const other = { ...controller(async () => undefined, lease), name: 'other' };
     assert.throws(() => one.start(other), /other has the lease test of another controller/);
+    await finish(one.stop());
+  });
+
+  test('carries its epoch in every write, so that the store refuses one of a lost lease', async () => {
+    const { clock, store, runtime, put, controller, finish } = await harness();
+    await put('a');
+    const written: string[] = [];
+    const one = runtime();
+    const write = (name: string): Promise<void> =>
+      commitFenced(store, {
+        put: [{ collection: 'done', name, encode: () => Buffer.from(name) }],
+      }).then(
+        () => void written.push(name),
+        ({ code }: HansaError) => void written.push(code),
+      );
+    let go = (): void => undefined;
+    one.start(
+      controller(
+        async () => {
+          await write('held');
+          await new Promise<void>((resolve) => (go = resolve));
+          // As a process that was stopped for long, and that does not look at its signal.
+          await write('lost');
+        },
+        { lease: 'test' },
+      ),
+    );
+    await clock.advance(10);
+    await store.leases.release('test', 'one', 1);
+    assert.equal((await store.leases.acquire('test', 'two', 60_000))?.epoch, 2);
+    go();
+    await settle();
+    assert.deepEqual(written, ['held', 'HANSA_FENCED']);
+    await finish(one.stop());
+  });
+
+  test('without a lease of the store writes without an epoch, also if another one started it', async () => {
+    const { clock, runtime, put, controller, finish } = await harness();
+    await put('a');
+    const fences: unknown[] = [];
+    const one = runtime();
+    const foreign: Leadership = {
+      campaign: (_, stopping, lead) => lead({ epoch: 7, signal: stopping, mayWrite: () => true }),
+    };
+    one.start(
+      controller(
+        async () => {
+          fences.push(currentFence());
+          const inner = controller(async () => void fences.push(currentFence()));
+          one.start({ ...inner, name: 'every replica' });
+          one.start({ ...inner, name: 'of a cluster', lease: 'theirs' }, foreign);
+        },
+        { lease: 'test' },
+      ),
+    );
+    await clock.advance(10);
+    assert.deepEqual(fences, [{ lease: 'test', epoch: 1 }, undefined, undefined]);
+    assert.equal(currentFence(), undefined);
     await finish(one.stop());
   });
 

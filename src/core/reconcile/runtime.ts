@@ -2,8 +2,10 @@
 
 import type { Clock, Random, Timer } from '../clock/clock.ts';
 import { hasCode } from '../errors/error.ts';
+import { type Fence, underLease } from '../lease/current-fence.ts';
 import type { Log } from '../log/log.ts';
 import type { Counter, Histogram, Metrics } from '../metrics/metrics.ts';
+import { LeaseLeadership } from './lease-leadership.ts';
 import { linkedSignal } from '../clock/linked-signal.ts';
 import {
   type Controller,
@@ -88,14 +90,16 @@ export class ReconcileRuntime implements ControllerHost {
       throw new Error(`controller ${name} has the lease ${own} of another controller`);
     }
     if (own !== undefined) this.#leases.add(own);
+    // The store knows no epochs of other leases, such as those of a cluster.
+    const isStoreLease = own !== undefined && this.#options.leadership instanceof LeaseLeadership;
     this.#controllers.set(name, undefined);
     const stop = new AbortController();
     const { signal, unlink } = linkedSignal(this.#stop.signal, stop.signal);
     const running = (
       lease === undefined
-        ? this.#lead(controller, undefined, signal)
+        ? this.#lead(controller, undefined, signal, false)
         : (leadership ?? this.#options.leadership).campaign(lease, signal, (term) =>
-            this.#lead(controller, term, signal),
+            this.#lead(controller, term, signal, isStoreLease),
           )
     )
       .catch((error: unknown) => {
@@ -140,9 +144,13 @@ export class ReconcileRuntime implements ControllerHost {
     controller: Controller,
     term: Term | undefined,
     stopping: AbortSignal,
+    isStoreLease: boolean,
   ): Promise<void> {
     const epoch = term?.epoch;
-    const run = new ControllerRun(controller, term, this.#options, (result, seconds) => {
+    const { lease } = controller;
+    const fence =
+      !isStoreLease || lease === undefined || epoch === undefined ? undefined : { lease, epoch };
+    const run = new ControllerRun(controller, term, fence, this.#options, (result, seconds) => {
       this.#results.add({ controller: controller.name, result });
       this.#seconds.observe({ controller: controller.name }, seconds);
     });
@@ -170,6 +178,8 @@ class ControllerRun {
   readonly queue: KeyQueue;
   readonly #controller: Controller;
   readonly #term: Term | undefined;
+  /** For the writes of its runs; undefined without a lease of the store. */
+  readonly #fence: Fence | undefined;
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #log: Log;
@@ -182,11 +192,13 @@ class ControllerRun {
   constructor(
     controller: Controller,
     term: Term | undefined,
+    fence: Fence | undefined,
     options: RuntimeOptions,
     report: (result: Result, seconds: number) => void,
   ) {
     this.#controller = controller;
     this.#term = term;
+    this.#fence = fence;
     this.#clock = options.clock;
     this.#random = options.random;
     this.#log = options.log.with({ component: `controller/${controller.name}` });
@@ -241,12 +253,13 @@ class ControllerRun {
     );
     let result: Result;
     try {
-      const outcome = await this.#controller.reconcile(key, {
+      const context = {
         signal: abort.signal,
         epoch: this.#term?.epoch,
         mayWrite: this.#term?.mayWrite,
         log: this.#log.with({ key }),
-      });
+      };
+      const outcome = await underLease(this.#fence, () => this.#controller.reconcile(key, context));
       this.queue.forget(key);
       result = 'done';
       if (outcome?.requeueAfterMs !== undefined) {

@@ -18,7 +18,7 @@ import type { PeeringSettings } from '../settings.ts';
 
 const invitations = recordReader<InvitationRecord>(invitationsCollection);
 
-/** One replica talks to peers. Writes carry no epoch: each is a compare-and-set along the table of states. */
+/** One replica talks to peers. */
 export const peeringLease = 'controller.peering';
 
 export function peerController(parts: {

@@ -1,6 +1,7 @@
 // The records of the handshake beside the resources: invitations that this site created, and those
 // that it accepted. Every change is a compare-and-set, so that each step happens once.
 
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { type Reader, recordReader } from '../../core/store/reader.ts';
@@ -148,7 +149,7 @@ export class Records<T> {
     spent?: SpentApproval,
   ): Promise<void> {
     const bytes = Buffer.from(JSON.stringify(value));
-    await this.#store.commit({
+    await commitFenced(this.#store, {
       expect: [
         { collection: this.#collection, name, at: before?.revision ?? 'absent' },
         ...(spent?.expect ?? []),
@@ -183,7 +184,7 @@ export class Records<T> {
 
   async delete(before: Kept<T>): Promise<void> {
     const { name, revision } = before;
-    await this.#store.commit({
+    await commitFenced(this.#store, {
       expect: [{ collection: this.#collection, name, at: revision }],
       delete: [{ collection: this.#collection, name }],
     });

@@ -1,6 +1,7 @@
 // The request of an operator for a rotation, and its outcome: one record in the store per kind of
 // authority. The rotation controller reads it, also after a restart.
 
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import type { AuthorityKind } from '../../core/identity/authority/phases.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { recordReader } from '../../core/store/reader.ts';
@@ -32,7 +33,7 @@ export async function noteRotation(
     const entry = store.get(rotationCollection, kind);
     const next = { ...rotationRecord(store, kind), ...change };
     try {
-      await store.commit({
+      await commitFenced(store, {
         expect: [{ collection: rotationCollection, name: kind, at: entry?.revision ?? 'absent' }],
         put: [
           {
