@@ -7,6 +7,7 @@ export const peeringPaths = {
   preview: '/hansa/v1/peering/preview',
   accept: '/hansa/v1/peering/accept',
   confirm: '/hansa/v1/peering/confirm/{name}',
+  retry: '/hansa/v1/peering/retry/{name}',
   revoke: '/hansa/v1/peering/revoke/{name}',
   invite: '/hansa/v1/peering/invite',
   invitations: '/hansa/v1/peering/invitations',

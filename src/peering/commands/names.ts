@@ -9,6 +9,7 @@ export const peeringNames: NameLists = new Map(
     'peer confirm': 'peer list',
     'peer suspend': 'peer list',
     'peer resume': 'peer list',
+    'peer retry': 'peer list',
     'peer revoke': 'peer list',
     'peer invitation cancel': 'peer invitation list',
     'grant delete': 'get federationgrants',

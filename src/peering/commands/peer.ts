@@ -2,10 +2,9 @@
 
 import { Command } from 'commander';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
-import { siteKind } from '../../api/kinds/site.ts';
 import type { Resource } from '../../api/object.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import type { InvitationPreview, PeerSummary } from '../routes/operator-routes.ts';
+import type { PeerSummary } from '../routes/operator-routes.ts';
 import {
   isLive,
   nextState,
@@ -13,9 +12,9 @@ import {
   type PeerState,
   refuseStep,
 } from '../peers/peer-states.ts';
-import { readInvitation } from './invitation-input.ts';
 import { findPeer, listPeers } from '../client/peers.ts';
-import { peerHint, peerHintLines } from '../peers/peer-hints.ts';
+import { peerHintLines } from '../peers/peer-hints.ts';
+import { acceptCommand, retryCommand } from './peer-accept.ts';
 import { catalogCommand } from './peer-catalog.ts';
 import { invitationCommand, inviteCommand } from './peer-invitation.ts';
 import { peerCells, peerHeadings, peerLines, revocationEffect } from '../peers/peer-rows.ts';
@@ -43,77 +42,10 @@ export function peerCommand(kit: CommandKit): Command {
     .addCommand(showCommand(kit))
     .addCommand(catalogCommand(kit))
     .addCommand(confirmCommand(kit))
+    .addCommand(retryCommand(kit))
     .addCommand(switchCommand(kit, 'suspend'))
     .addCommand(switchCommand(kit, 'resume'))
     .addCommand(revokeCommand(kit));
-}
-
-function acceptCommand(kit: CommandKit): Command {
-  return new Command('accept')
-    .description('accept an invitation and become a peer of the inviting site')
-    .argument('[invitation]', 'the invitation; if missing, from a prompt or from standard input')
-    .addOption(kit.outputOption(['json', 'yaml']))
-    .addHelpText(
-      'after',
-      `
-Paste the invitation at the prompt, which does not echo it. On the command line, every local user
-can read it in the process list, and the first site that redeems it becomes the peer.
-
-Examples:
-  hansa peer accept
-  hansa peer accept < invitation
-  ssh lubeck hansa peer invite --for bruges.example | hansa peer accept --yes`,
-    )
-    .action((given: string | undefined, options: Output, command: Command) =>
-      kit.withClient(command, async (client) => {
-        const { line: invitation, usedStdin } = await readInvitation(kit.io, given);
-        const preview = (
-          await client.request({ method: 'POST', path: peeringPaths.preview, body: { invitation } })
-        ).body as InvitationPreview;
-        for (const line of await previewLines(client, preview)) kit.note(printable(line));
-        await kit.confirm(command, 'Accept?', usedStdin ? 'terminal' : 'stdin');
-        const peer = (
-          await client.request({ method: 'POST', path: peeringPaths.accept, body: { invitation } })
-        ).body as PeerSummary;
-        const rendered = kit.renderValue(peer, options.output);
-        if (rendered === undefined) reportAccepted(kit, peer);
-        else kit.print(rendered);
-      }),
-    );
-}
-
-async function previewLines(client: SiteClient, preview: InvitationPreview): Promise<string[]> {
-  const { body } = await client.request({
-    path: objectPath(siteKind, siteKind.singleton as string),
-  });
-  const own = (body as { readonly status?: { readonly trustDomain?: string } }).status?.trustDomain;
-  const offers =
-    preview.offers.length === 0 ? 'no offers yet' : `offers: ${preview.offers.join(', ')}`;
-  return [
-    `${preview.trustDomain} invites ${own ?? 'this site'}`,
-    `  fingerprint   ${preview.fingerprint}`,
-    `                (if the invitation came over an untrusted channel, compare it with the operator of ${preview.trustDomain} by phone)`,
-    '  they get      your public bundle',
-    `  you get       their public bundle, ${offers}`,
-    ...(preview.confirmation
-      ? [`  then          the operator of ${preview.trustDomain} must confirm this site`]
-      : []),
-  ];
-}
-
-function reportAccepted(kit: CommandKit, peer: PeerSummary): void {
-  const name = printable(peer.name);
-  if (peer.state === 'active') {
-    kit.note(
-      `  ✓ contract version ${peer.contractVersion ?? 1}   ✓ invitation   ✓ bundles exchanged   ✓ enrolled   ✓ first heartbeat`,
-    );
-    kit.print(`${name} is active. Grants: hansa grant list --peer ${name}`);
-  } else {
-    const why = peer.reason === undefined ? '' : `: ${peer.reason}`;
-    kit.print(printable(`${peer.name} is ${peer.state}${why}`));
-    const hint = peerHint(peer);
-    kit.note(printable(hint === '' ? `To see its progress: hansa peer show ${name}` : hint));
-  }
 }
 
 function listCommand(kit: CommandKit): Command {

@@ -47,7 +47,21 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
     ['bundle', bundleText(peer, nowMs)],
     ['fingerprint', peer.fingerprint ?? ''],
     ['contract', peer.contractVersion === undefined ? '' : `version ${peer.contractVersion}`],
+    ...acceptanceRows(peer),
     ['offers to us', offers.length === 0 ? 'none' : offers.join('; ')],
+  ];
+}
+
+/** The steps that did not succeed, and warnings. */
+function acceptanceRows({ acceptance }: PeerSummary): readonly (readonly string[])[] {
+  const left = (acceptance?.steps ?? []).filter(({ outcome }) => outcome !== 'done');
+  const words = left.map(
+    ({ step, outcome, message }) =>
+      `${step} ${outcome}${message === undefined ? '' : `: ${message}`}`,
+  );
+  return [
+    ...(words.length === 0 ? [] : [['steps', words.join('; ')]]),
+    ...(acceptance?.warnings ?? []).map((warning) => ['warning', warning]),
   ];
 }
 

@@ -89,6 +89,7 @@ suite('an invitation that is looked at', () => {
       invitation: lineOf(site),
     });
     assert.deepEqual(told, {
+      invitation: id,
       trustDomain: name,
       url: 'https://bruges.example:8443/',
       fingerprint: '7f:3a',
@@ -283,6 +284,22 @@ suite('a peer', () => {
     const confirmed = await ask<PeerSummary>(site, peeringPaths.confirm);
     assert.equal(confirmed.alert, undefined);
     assert.equal(confirmed.state, 'enrolled');
+  });
+
+  test('has its soft steps repeated on request, and its steps shown', async () => {
+    const site = await testPeerSite({ preview, redeem });
+    const accepted = await accept(site, lineOf(site));
+    const retried = await ask<PeerSummary>(site, peeringPaths.retry);
+    assert.deepEqual(retried.acceptance, accepted.acceptance);
+    assert.deepEqual(
+      retried.acceptance?.steps.slice(-2).map(({ step, outcome }) => [step, outcome]),
+      [
+        ['attach', 'skipped'],
+        ['governance', 'skipped'],
+      ],
+    );
+    await ask(site, peeringPaths.revoke);
+    await assert.rejects(ask(site, peeringPaths.retry), withErrorCode('HANSA_PEER_STATE'));
   });
 
   test('that nobody knows can be neither confirmed nor revoked', async () => {

@@ -26,6 +26,7 @@ import type { Sealer } from '../../core/store/sealing/sealer.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { Acceptor } from '../handshake/acceptor.ts';
 import type { Enforcement } from '../peers/enforcement.ts';
+import type { Acceptance } from '../handshake/acceptance.ts';
 import { secretPlace } from '../handshake/acceptances.ts';
 import type { Handshake } from '../handshake/handshake.ts';
 import {
@@ -89,6 +90,8 @@ export interface PeerSummary {
   readonly role?: string;
   readonly fingerprint?: string;
   readonly contractVersion?: number;
+  /** The steps with which it was accepted. */
+  readonly acceptance?: Acceptance;
   readonly offers: readonly { readonly name: string; readonly grantedTo: readonly string[] }[];
   readonly bundle?: {
     readonly fresh: boolean;
@@ -100,6 +103,8 @@ export interface PeerSummary {
 }
 
 export interface InvitationPreview {
+  /** The public id of the invitation. */
+  readonly invitation: string;
   readonly trustDomain: string;
   readonly url: string;
   readonly fingerprint: string;
@@ -156,6 +161,18 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
         const by = requesterOf(request);
         await confirm(parts, name, by);
         await handshake.admit(name);
+        return json(await summary(parts, name));
+      },
+    }),
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: peeringPaths.retry,
+      allow: 'rights',
+      rights: [{ verb: 'update', kind: federationPeerKind, nameFrom: 'name' }],
+      handle: async (request) => {
+        const { name } = request.params;
+        await handshake.retry(name, requesterOf(request));
         return json(await summary(parts, name));
       },
     }),
@@ -332,6 +349,7 @@ async function preview(
 ): Promise<InvitationPreview> {
   const told = await acceptor.preview(invitation, invitation.secret);
   return {
+    invitation: invitationId(secretDigest(invitation.secret)),
     trustDomain: invitation.trustDomain.name,
     url: invitation.url.href,
     fingerprint: told.fingerprint,
@@ -449,6 +467,7 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
     ...(status?.role === undefined ? {} : { role: status.role }),
     ...(status?.fingerprint === undefined ? {} : { fingerprint: status.fingerprint }),
     ...(status?.contractVersion === undefined ? {} : { contractVersion: status.contractVersion }),
+    ...(status?.acceptance === undefined ? {} : { acceptance: status.acceptance }),
     offers: (status?.offers ?? []).map((offer) => ({
       name: offer.name,
       grantedTo: offer.grantedTo,
