@@ -1,7 +1,7 @@
 // The configuration keys of the peering plane. settings.ts turns their values into settings.
 
 import { configKey, optionalConfigKey } from '../core/config/config-key.ts';
-import { parseCount } from '../core/config/config-values.ts';
+import { parseChoice, parseCount } from '../core/config/config-values.ts';
 
 export const peeringKeys = {
   // Not below 2: the limits in timing.ts admit a heartbeat of maximum size every two seconds.
@@ -29,6 +29,13 @@ export const peeringKeys = {
     meaning: 'How long one step of the handshake with another site may take.',
     default: '10',
     parse: parseCount(1, 120),
+  }),
+  'peering.passOnCheckpoints': configKey({
+    placeholder: 'yes|no',
+    meaning:
+      'Whether the site passes on checkpoints of the audit logs of its peers to peers that do the same. This shows a log that gives two sites different histories. It also shows which peers the site has.',
+    default: 'no',
+    parse: parseChoice(['yes', 'no']),
   }),
   'peering.confirmWithinMinutes': configKey({
     placeholder: 'MINUTES',

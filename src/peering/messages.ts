@@ -4,10 +4,12 @@
 import { parseSiteURL } from '../api/values/site-url.ts';
 import { SpiffeId } from '../api/values/spiffe-id.ts';
 import type { TrustDomain } from '../api/values/trust-domain.ts';
+import { longestIntroductionChars } from '../core/audit/introduction.ts';
 import { peeringError } from './errors.ts';
 import type { Features } from './features.ts';
 import type { AcceptanceAnswer } from './handshake/acceptance.ts';
 import { asVersion, malformed, Message } from './message-reader.ts';
+import { encodeLogPart, type LogPart, parseLogPart } from './witness/log-part.ts';
 
 /** The versions of this API that this site supports. Two sites use the highest that both support. */
 export const contractVersions: readonly number[] = [1];
@@ -62,6 +64,8 @@ export interface PreviewAnswer {
 }
 
 export interface RedeemRequest extends Features {
+  /** The key of the acceptor's audit log, signed for the inviter. */
+  readonly logIntroduction?: string;
   readonly contractVersions: readonly number[];
   readonly secret: Buffer;
   readonly trustDomain: TrustDomain;
@@ -73,6 +77,8 @@ export interface RedeemRequest extends Features {
 }
 
 export interface RedeemAnswer extends Features, Partial<AcceptanceAnswer> {
+  /** The key of the inviter's audit log, signed for the acceptor. */
+  readonly logIntroduction?: string;
   /** `pending` until an operator of the inviting site has confirmed. */
   readonly state: 'accepted' | 'pending';
   readonly contractVersion: number;
@@ -92,6 +98,8 @@ export interface Heartbeat {
   readonly offers: readonly OfferTold[];
   /** The receipt: which bundle of the receiver the sender trusts. Absent from sites without receipts. */
   readonly holds?: HeldBundle;
+  /** Absent from sites that do not witness logs. */
+  readonly log?: LogPart;
 }
 
 export interface HeldBundle {
@@ -108,7 +116,7 @@ export function encodeMessage(
   message: PreviewRequest | PreviewAnswer | RedeemRequest | RedeemAnswer | Heartbeat | Announcement,
 ): Buffer {
   return Buffer.from(
-    JSON.stringify(message, (_key, value: unknown) => {
+    JSON.stringify(plain(message), (_key, value: unknown) => {
       // `Buffer.toJSON` runs before this function.
       const bytes = value as { readonly type?: unknown; readonly data?: unknown } | null;
       return typeof bytes === 'object' && bytes?.type === 'Buffer' && Array.isArray(bytes.data)
@@ -116,6 +124,12 @@ export function encodeMessage(
         : value;
     }),
   );
+}
+
+/** Checkpoints travel as notes. */
+function plain(message: object): object {
+  const { log } = message as { readonly log?: LogPart };
+  return log === undefined ? message : { ...message, log: encodeLogPart(log) };
 }
 
 export function parsePreviewRequest(body: Uint8Array): PreviewRequest {
@@ -149,6 +163,7 @@ export function parseRedeemRequest(body: Uint8Array): RedeemRequest {
     url,
     ...message.optional('bundle', (bundle) => new Message({ bundle }).text('bundle', /^\s*\{/)),
     ...(message.optional('csr', () => true).csr && { hasCsr: true }),
+    ...introductionIn(message),
     ...featuresIn(message),
   };
 }
@@ -158,6 +173,7 @@ export function parseRedeemAnswer(body: Uint8Array): RedeemAnswer {
   return {
     state: message.text('state', /^(?:accepted|pending)$/) as RedeemAnswer['state'],
     contractVersion: message.version('contractVersion'),
+    ...introductionIn(message),
     ...featuresIn(message),
     ...message.optional('attach', asOutcome),
     ...message.optional('governance', asOutcome),
@@ -165,6 +181,10 @@ export function parseRedeemAnswer(body: Uint8Array): RedeemAnswer {
       new Message({ value }).list('value', limits.warnings, (item) => asText(item, limits.warning)),
     ),
   };
+}
+
+function introductionIn(message: Message): { readonly logIntroduction?: string } {
+  return message.optional('logIntroduction', (value) => asText(value, longestIntroductionChars));
 }
 
 /** The features that the other site tells. Names are short, and each occurs once. */
@@ -244,6 +264,7 @@ export function parseHeartbeat(
       const held = new Message(value);
       return { sequence: held.count('sequence'), hash: held.text('hash', /^[0-9a-f]{64}$/) };
     }),
+    ...message.optional('log', parseLogPart),
   };
 }
 

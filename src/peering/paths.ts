@@ -12,4 +12,7 @@ export const peeringPaths = {
   invite: '/hansa/v1/peering/invite',
   invitations: '/hansa/v1/peering/invitations',
   invitation: '/hansa/v1/peering/invitations/{id}',
+  witness: '/hansa/v1/peering/witness',
+  witnessAcknowledge: '/hansa/v1/peering/witness/{name}/acknowledge',
+  witnessConfirm: '/hansa/v1/peering/witness/{name}/confirm',
 } as const;

@@ -7,6 +7,7 @@ import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { peeringActions } from './approval-actions.ts';
 import { grantCommand } from './commands/grant.ts';
+import { witnessCommand } from './commands/witness.ts';
 import { peeringNames } from './commands/names.ts';
 import { peerCommand } from './commands/peer.ts';
 import { peeringErrors } from './errors.ts';
@@ -23,7 +24,7 @@ export const peeringPlane: Plane<PeeringSettings> = {
   approvalActions: peeringActions,
   guide: ['peering'],
   nextCommand: (dataDir) => `peer invite --data-dir ${dataDir}`,
-  commands: (kit) => [peerCommand(kit), grantCommand(kit)],
+  commands: (kit) => [peerCommand(kit), grantCommand(kit), witnessCommand(kit)],
   names: peeringNames,
   doctor: { subjects: [peerCheck] },
   status: peeringStatus,

@@ -15,6 +15,8 @@ export interface PeeringSettings {
   readonly handshakeTimeoutMs: number;
   /** How long a redeemed invitation waits for confirmation by an operator. */
   readonly confirmWithinMs: number;
+  /** Whether to pass on checkpoints of peers to peers that do the same. */
+  readonly passesOnCheckpoints: boolean;
 }
 
 export const defaultPeeringSettings: PeeringSettings = {
@@ -23,6 +25,7 @@ export const defaultPeeringSettings: PeeringSettings = {
   callTimeoutMs: 4000,
   handshakeTimeoutMs: 10_000,
   confirmWithinMs: 4 * 3_600_000,
+  passesOnCheckpoints: false,
 };
 
 /** The least time after which a missed heartbeat can be told from a slow one. */
@@ -39,6 +42,7 @@ export const peeringSettings = definePlaneSettings({
     callTimeoutMs: values['peering.callTimeoutSeconds'] * 1000,
     handshakeTimeoutMs: values['peering.handshakeTimeoutSeconds'] * 1000,
     confirmWithinMs: values['peering.confirmWithinMinutes'] * 60_000,
+    passesOnCheckpoints: values['peering.passOnCheckpoints'] === 'yes',
   }),
   problems: (values, _site, remembered) => {
     const silentAfter = values['peering.silentAfterSeconds'];

@@ -39,6 +39,9 @@ import { isLive, peerTransitions } from './peers/peer-states.ts';
 import { Peerings } from './handshake/peerings.ts';
 import type { PeeringSettings } from './settings.ts';
 import { wishesOf } from './peers/wishes.ts';
+import { observeLogs } from './witness/log-metrics.ts';
+import { witnessRoutes } from './routes/witness-routes.ts';
+import { Witness } from './witness/witness.ts';
 
 export async function startPeering(
   context: PlaneContext,
@@ -55,6 +58,16 @@ export async function startPeering(
   );
   const leaves = ownLeaves(context);
   const told = grantedOffers(store, () => clock.now());
+  const witness = new Witness({
+    trustDomain,
+    store,
+    clock,
+    log: context.log,
+    audit,
+    publicLog: context.publicLog,
+    peers,
+    passesOn: settings.passesOnCheckpoints,
+  });
   const inviter = new Inviter({
     trustDomain,
     store,
@@ -78,6 +91,7 @@ export async function startPeering(
     own: authority,
     document: async () => (await publisher.current()).document.toString('utf8'),
     advertiseURL,
+    introduction: async (to) => ({ logIntroduction: await witness.introduction(to) }),
   });
   const handshake = new Handshake({
     store,
@@ -90,6 +104,7 @@ export async function startPeering(
     peerings,
     acceptor,
     softSteps,
+    introduced: ({ metadata }, introduction) => witness.introduced(metadata, introduction),
   });
   const kept = peerConnections(context);
   const { connections } = kept;
@@ -104,6 +119,7 @@ export async function startPeering(
     federations,
     audit,
     offersFor: told,
+    witness,
   });
   const client = new FederationClient({ connections, settings });
   context.enforcement.register({
@@ -112,6 +128,7 @@ export async function startPeering(
   });
   await handshake.sweep();
   observePeers(metrics, store, () => clock.now());
+  observeLogs(metrics, witness);
   const results = metrics.counter({
     name: 'hansa_peer_heartbeats_total',
     help: 'Heartbeats by direction and result.',
@@ -138,9 +155,11 @@ export async function startPeering(
         handshake,
         heartbeats,
         results,
+        witness,
       }),
       ...catalogRoutes({ store, clock }),
       peerCatalogRoute({ peers, client }),
+      ...witnessRoutes(witness),
       ...operatorRoutes({
         trustDomain,
         own: authority,

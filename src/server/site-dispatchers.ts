@@ -59,7 +59,7 @@ export interface SiteDispatchers {
 
 export function createDispatchers(
   { config, clock, random, log, metrics, version }: SiteOptions,
-  { health, store, audit, authority }: Foundation,
+  { health, store, audit, publicLog, authority }: Foundation,
   { registry, kindNames, authorizer, tokens, budget, counted, approvers }: SiteAccess,
   planes: PlaneHost,
   writer: ResourceWriter,
@@ -85,7 +85,11 @@ export function createDispatchers(
   const apiRoutes = [
     ...discoveryRoutes({ registry, authorizer, clock, version }),
     ...healthRoutes(health),
-    ...auditRoutes({ audit, auditLog: store.auditLog }),
+    ...auditRoutes({
+      audit,
+      auditLog: store.auditLog,
+      cosigned: () => publicLog.cosignatures.list(),
+    }),
     ...accessRoutes(
       { store, clock, random, authorizer, tokens, audit: counted, approvers },
       { store, clock, tokens, audit: counted, issuer: authority.reservedIssuer('user') },

@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 import { TrustDomain } from '../api/values/trust-domain.ts';
 import { noteSigner } from '../core/audit/note.ts';
 import { Audit } from '../core/audit/log.ts';
+import { PublicLog } from '../core/audit/public-log.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { authorityAudit, rotationActor } from '../core/identity/authority/audit.ts';
 import { SiteAuthority } from '../core/identity/authority/authority.ts';
@@ -43,6 +44,7 @@ export interface Foundation {
   readonly sealer: Sealer;
   readonly trustDomain: TrustDomain;
   readonly audit: Audit;
+  readonly publicLog: PublicLog;
   readonly authority: SiteAuthority;
   readonly credentials: SiteCredentials;
 }
@@ -73,6 +75,8 @@ export async function layFoundation(
   await audit.start();
   cleanup.add(() => audit.stop());
   health.add('audit', () => audit.problem?.message);
+  const publicLog = new PublicLog({ audit, store, clock, signer, log, metrics });
+  cleanup.add(() => publicLog.stop());
 
   const authority = await SiteAuthority.open({
     trustDomain,
@@ -118,5 +122,5 @@ export async function layFoundation(
   cleanup.add(authority.onChange(writeAuthorities));
   // Retries after a failure, such as a full disk.
   cleanup.add(credentials.onRenewal(writeAuthorities));
-  return { folder, health, store, sealer, trustDomain, audit, authority, credentials };
+  return { folder, health, store, sealer, trustDomain, audit, publicLog, authority, credentials };
 }

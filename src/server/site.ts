@@ -250,7 +250,7 @@ function createWriter(
 
 function startPlanes(
   { config, clock, random, log, metrics, version, planes: list = [] }: SiteOptions,
-  { folder, store, sealer, trustDomain, authority, credentials }: Foundation,
+  { folder, store, sealer, trustDomain, publicLog, authority, credentials }: Foundation,
   { registry, authorizer, budget, counted, gate }: SiteAccess,
   planes: PlaneHost,
   writer: ResourceWriter,
@@ -265,6 +265,7 @@ function startPlanes(
     log,
     metrics,
     audit: counted,
+    publicLog,
     sealer,
     authority,
     credentials,

@@ -12,6 +12,7 @@ import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { Authorizer } from '../../src/core/access/authorizer.ts';
 import { checkEscalation } from '../../src/core/access/escalation.ts';
 import { socketOwner } from '../../src/core/access/identity.ts';
+import { PublicLog } from '../../src/core/audit/public-log.ts';
 import { noteSigner } from '../../src/core/audit/note.ts';
 import { Audit } from '../../src/core/audit/log.ts';
 import { SiteAuthority } from '../../src/core/identity/authority/authority.ts';
@@ -131,6 +132,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
   const audit = new Audit({ store, clock, signer, log, metrics });
   await audit.start();
   if (audit.problem !== undefined) throw audit.problem;
+  const publicLog = new PublicLog({ audit, store, clock, signer, log, metrics });
   const authority = await SiteAuthority.open({
     trustDomain,
     clock,
@@ -167,6 +169,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     log,
     metrics,
     audit,
+    publicLog,
     sealer,
     authority,
     credentials,

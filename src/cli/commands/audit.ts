@@ -1,19 +1,14 @@
 // `hansa audit`: reads the audit log of a site, and verifies the log, an export or a proof.
 
-import { createReadStream, createWriteStream, openSync, readFileSync, rmSync } from 'node:fs';
+import { createWriteStream, openSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { parseCheckpoint } from '../../core/audit/checkpoint.ts';
 import { type NoteVerifier, parseVerifier } from '../../core/audit/note.ts';
+import { parseWitnessVerifier } from '../../core/audit/cosignature.ts';
 import type { AuditEvent } from '../../core/audit/event.ts';
-import { proofFormat } from '../../core/audit/export.ts';
-import {
-  type Verified,
-  type VerifyOptions,
-  verifyExport,
-  verifyProof,
-} from '../../core/audit/verify.ts';
+import { type VerifyOptions, verifyExport } from '../../core/audit/verify.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { type Cli, globalOptions } from '../cli.ts';
 import { resolveConnection } from '../site/connection.ts';
@@ -22,6 +17,7 @@ import { fileProblem } from '../../core/command/file-problem.ts';
 import { outputOption, renderValue } from '../output/output.ts';
 import { createProgress } from '../output/progress.ts';
 import type { StoppedLog } from './stopped-log.ts';
+import { verifyFile, witnessLines } from './verify-file.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import type { OutputFormat } from '../../core/plane/command-kit.ts';
@@ -49,6 +45,8 @@ interface ListOptions {
   readonly outcome?: string;
   readonly since?: string;
   readonly until?: string;
+  readonly peer?: string;
+  readonly watch?: true;
   readonly limit: number;
   readonly output: OutputFormat;
 }
@@ -60,6 +58,7 @@ function listCommand(cli: Cli): Command {
     .option('--verb <verb>', 'only events with this verb: create, update, patch, delete, …')
     .option('--kind <kind>', 'only events of objects of this kind')
     .option('--name <name>', 'only events of objects of this name')
+    .option('--peer <trust-domain>', 'only events that concern this peer')
     .option('--outcome <outcome>', 'only events with this outcome: allow, deny or error')
     .option('--since <time>', 'only events since this time: RFC 3339, or a duration ago such as 2h')
     .option(
@@ -67,6 +66,7 @@ function listCommand(cli: Cli): Command {
       'only events before this time: RFC 3339, or a duration ago such as 10m',
     )
     .option('--limit <count>', 'the maximum number of events', parseCount, 50)
+    .option('-w, --watch', 'then print new events until interrupted')
     .addOption(outputOption(['json', 'yaml', 'wide', 'jsonpath']))
     .addHelpText(
       'after',
@@ -82,8 +82,47 @@ Examples:
         if (rendered !== undefined) cli.print(rendered);
         else if (events.length === 0) cli.note('There are no such events.');
         else cli.print(renderEvents(events, options.output.format === 'wide'));
+        if (options.watch === true) await follow(cli, client, options, events[0]?.index);
       }),
     );
+}
+
+const followEveryMs = 1000;
+
+/** Prints new events, oldest first. */
+async function follow(
+  cli: Cli,
+  client: SiteClient,
+  options: ListOptions,
+  last: number | undefined,
+): Promise<void> {
+  const signal = cli.io.interruption();
+  let after = last;
+  while (!signal.aborted) {
+    await sleepUnless(cli, signal);
+    if (signal.aborted) return;
+    const events = await fetchEvents(cli, client, { ...options, limit: 1000 }, after);
+    if (events.length === 0) continue;
+    after = events[0]?.index;
+    const ordered = events.toReversed();
+    const rendered = renderValue({ events: ordered }, options.output);
+    const table = renderEvents(ordered, options.output.format === 'wide');
+    cli.print(rendered ?? table.slice(table.indexOf('\n') + 1));
+  }
+}
+
+function sleepUnless(cli: Cli, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve_) => {
+    const timer = cli.io.clock.timer(followEveryMs, () => resolve_());
+    signal.addEventListener(
+      'abort',
+      () => {
+        timer.cancel();
+        resolve_();
+      },
+      { once: true },
+    );
+  });
 }
 
 /** Accepts plural, singular and short names. Other text stays: the log also has Token, which is no kind. */
@@ -100,8 +139,10 @@ async function fetchEvents(
   cli: Cli,
   client: SiteClient,
   options: ListOptions,
+  above?: number,
 ): Promise<AuditEvent[]> {
-  const { user, verb, name, outcome } = options;
+  const { user, verb, name, outcome, peer } = options;
+  const after = above?.toString();
   const kind = kindMeant(cli, options.kind);
   const since = timeOf(options.since, cli.io.clock.now());
   const until = timeOf(options.until, cli.io.clock.now());
@@ -112,7 +153,19 @@ async function fetchEvents(
     const page = (
       await client.request({
         path: sitePaths.auditEvents,
-        query: { user, verb, kind, name, outcome, since, until, limit, before: before?.toString() },
+        query: {
+          user,
+          verb,
+          kind,
+          name,
+          peer,
+          outcome,
+          since,
+          until,
+          limit,
+          after,
+          before: before?.toString(),
+        },
       })
     ).body as { events: AuditEvent[]; before?: number };
     events.push(...page.events);
@@ -188,13 +241,16 @@ function exportCommand(cli: Cli): Command {
   return new Command('export')
     .description('export the whole log for verification without the site')
     .option('--file <file>', 'the file to create (default: standard output)')
+    .option('--peer <trust-domain>', 'only events that concern this peer, each with its proof')
     .addHelpText(
       'after',
       '\nExamples:\n  hansa audit export --file lubeck.audit\n  hansa audit export | gzip > lubeck.audit.gz',
     )
-    .action((options: { file?: string }, command: Command) =>
+    .action((options: { file?: string; peer?: string }, command: Command) =>
       cli.withClient(command, async (client) => {
-        const pieces = await client.stream(sitePaths.auditExport);
+        const { peer } = options;
+        const query = peer === undefined ? '' : `?peer=${encodeURIComponent(peer)}`;
+        const pieces = await client.stream(`${sitePaths.auditExport}${query}`);
         if (options.file === undefined) {
           await pipeline(pieces, cli.io.stdout, { end: false });
           return;
@@ -227,6 +283,7 @@ function openNew(path: string): number {
 
 interface VerifyFlags {
   readonly key?: string;
+  readonly witness: readonly string[];
   readonly checkpoint?: string;
   readonly output: OutputFormat;
 }
@@ -236,6 +293,12 @@ function verifyCommand(cli: Cli): Command {
     .description('verify the log of a site, an export, or the proof of one event')
     .argument('[file]', 'an export or a proof; without it, the log of the site')
     .option('--key <text>', 'the public key of the log, from a source that you trust')
+    .option(
+      '--witness <text>',
+      'the public key of a witness, from a source that you trust',
+      collect,
+      [],
+    )
     .option('--checkpoint <file>', 'an earlier checkpoint, which the log must extend')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
@@ -254,6 +317,7 @@ Examples:
       const options: VerifyOptions = {
         progress: progress.update,
         ...keyOption(flags.key),
+        witnesses: flags.witness.map(witnessKey),
         ...(flags.checkpoint === undefined
           ? {}
           : { earlier: readCheckpoint(cli, flags.checkpoint) }),
@@ -291,6 +355,18 @@ async function verifySite(cli: Cli, command: Command, options: VerifyOptions): P
   }
 }
 
+function collect(text: string, before: readonly string[]): readonly string[] {
+  return [...before, text];
+}
+
+function witnessKey(text: string): NoteVerifier {
+  try {
+    return parseWitnessVerifier(text.trim());
+  } catch (error) {
+    throw usageError(`--witness: ${(error as Error).message}`);
+  }
+}
+
 function keyOption(text: string | undefined): { key?: NoteVerifier } {
   if (text === undefined) return {};
   try {
@@ -318,26 +394,6 @@ function readText(cli: Cli, path: string): string {
   }
 }
 
-/** A proof is one small JSON file. Any other file must be an export. */
-async function verifyFile(path: string, options: VerifyOptions): Promise<Verified> {
-  const mostProofBytes = 512 * 1024;
-  const head = await readHead(path, mostProofBytes);
-  if (head.length < mostProofBytes && head.includes(`"format":"${proofFormat}"`)) {
-    return verifyProof(head, options);
-  }
-  return verifyExport(createReadStream(path), options);
-}
-
-async function readHead(path: string, bytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  try {
-    for await (const chunk of createReadStream(path, { end: bytes })) chunks.push(chunk as Buffer);
-  } catch (error) {
-    throw usageError(`Cannot read ${path}: ${fileProblem(error)}.`);
-  }
-  return Buffer.concat(chunks).toString('utf8');
-}
-
 function report(
   cli: Cli,
   { verified, unsigned }: StoppedLog,
@@ -352,6 +408,7 @@ function report(
     publicKey: key.text,
     keyIsTrusted,
     unsignedEvents: unsigned,
+    cosigned: verified.cosigned,
     ...('index' in verified ? { index: (verified as { index: number }).index } : {}),
   };
   const rendered = renderValue(value, flags.output);
@@ -365,7 +422,7 @@ function report(
       : `${origin}: ${size} events`;
   cli.print(`${what}, verified. Root ${value.rootHash}`);
   if (unsigned > 0) cli.print(`${unsigned} events after the last checkpoint are not signed yet`);
-  cli.print('not yet witnessed: no peer has cosigned this checkpoint');
+  for (const line of witnessLines(verified)) cli.print(line);
   // A site that answers directly names its own key. A file can come from anyone.
   if (isFile && !keyIsTrusted) {
     cli.note(`The log was verified with the key that the log itself names: ${key.text}`);

@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseCheckpoint } from '../../core/audit/checkpoint.ts';
+import { storedCosignatures } from '../../core/audit/cosignatures.ts';
 import { noteSigner } from '../../core/audit/note.ts';
 import { storedCheckpoint } from '../../core/audit/log.ts';
 import { type Verified, type VerifyOptions, verifyLog } from '../../core/audit/verify.ts';
@@ -46,7 +47,8 @@ export async function verifyStoppedLog(
     }
     const key = options.key ?? (await ownKey(store, keyPath, io));
     const checkpoint = parseCheckpoint(note);
-    const verified = await verifyLog(store.auditLog, checkpoint, { ...options, key });
+    const cosigned = storedCosignatures(store);
+    const verified = await verifyLog(store.auditLog, checkpoint, { ...options, key }, cosigned);
     return { verified, unsigned: store.auditLog.size - verified.size };
   } finally {
     await store.close();

@@ -31,6 +31,8 @@ export interface AuditDraft {
   readonly name?: string;
   readonly uid?: string;
   readonly subresource?: string;
+  /** The trust domain of the peer that it concerns, where actor and name do not say it. */
+  readonly peer?: string;
   readonly outcome: AuditOutcome;
   /** An error code of the catalog, where the outcome is not allow. */
   readonly code?: string;
@@ -92,6 +94,7 @@ export function encodeEvent(event: AuditEvent): Buffer {
       name: cutOptional(event.name, limits.word),
       uid: cutOptional(event.uid, limits.word),
       subresource: cutOptional(event.subresource, limits.word),
+      peer: cutOptional(event.peer, limits.word),
       outcome: event.outcome,
       code: cutOptional(event.code, limits.word),
       reason: cutOptional(event.reason, limits.text),
@@ -146,6 +149,7 @@ export function parseEvent(row: Uint8Array): AuditEvent {
     ...fields.optional('name', 'text'),
     ...fields.optional('uid', 'text'),
     ...fields.optional('subresource', 'text'),
+    ...fields.optional('peer', 'text'),
     outcome: fields.outcome('outcome'),
     ...fields.optional('code', 'text'),
     ...fields.optional('reason', 'text'),

@@ -4,9 +4,11 @@
 
 import type { AuditLog } from '../store/store.ts';
 import type { SignedCheckpoint } from './checkpoint.ts';
-import type { NoteVerifier } from './note.ts';
+import type { Cosigned } from './cosignatures.ts';
+import { mostCosignatures, type NoteVerifier } from './note.ts';
 import type { EventProof } from './log.ts';
-import { readRange } from './query.ts';
+import { inclusionProof } from './proof.ts';
+import { matchingRows, readRange } from './query.ts';
 
 export const exportFormat = 'hansa-audit-export/1';
 export const proofFormat = 'hansa-audit-proof/1';
@@ -15,6 +17,14 @@ export interface ExportHeader {
   readonly format: typeof exportFormat;
   readonly publicKey: string;
   readonly checkpoint: string;
+  /** The newest checkpoint that each witness has cosigned. */
+  readonly cosigned: readonly CosignedNote[];
+}
+
+export interface CosignedNote {
+  /** The verifier key of the witness, as the site knows it. */
+  readonly key: string;
+  readonly note: string;
 }
 
 /** One event with its proof, as `hansa audit proof` writes it. */
@@ -30,6 +40,8 @@ export interface ProofFile {
 }
 
 const chunkRows = 1024;
+/** Half of the longest line of an export. */
+const mostCosignedChars = 128 * 1024;
 const newline = Buffer.from('\n');
 
 /** The file in chunks of at most about a megabyte, with as many records as the checkpoint signs. */
@@ -37,17 +49,32 @@ export async function* exportLog(
   log: AuditLog,
   checkpoint: SignedCheckpoint,
   verifier: NoteVerifier,
+  cosigned: readonly Cosigned[] = [],
 ): AsyncGenerator<Buffer> {
   const header: ExportHeader = {
     format: exportFormat,
     publicKey: verifier.text,
     checkpoint: checkpoint.note,
+    cosigned: cosignedNotes(checkpoint, cosigned),
   };
   yield Buffer.from(`${JSON.stringify(header)}\n`);
   for (let start = 0; start < checkpoint.size; start += chunkRows) {
     const rows = await readRange(log, start, Math.min(start + chunkRows, checkpoint.size));
     yield Buffer.concat(rows.flatMap((row) => [row, newline]));
   }
+}
+
+/** Those of this log up to this checkpoint, as many as fit into a line. */
+function cosignedNotes(
+  { origin, size }: SignedCheckpoint,
+  cosigned: readonly Cosigned[],
+): readonly CosignedNote[] {
+  let chars = 0;
+  return cosigned
+    .filter(({ checkpoint }) => checkpoint.origin === origin && checkpoint.size <= size)
+    .map(({ witness, checkpoint }) => ({ key: witness.text, note: checkpoint.note }))
+    .slice(0, mostCosignatures)
+    .filter(({ key, note }) => (chars += key.length + note.length) <= mostCosignedChars);
 }
 
 export function proofFile(proven: EventProof, verifier: NoteVerifier): ProofFile {
@@ -59,4 +86,19 @@ export function proofFile(proven: EventProof, verifier: NoteVerifier): ProofFile
     event: proven.row.toString('utf8'),
     inclusion: proven.proof.map((node) => node.toString('base64')),
   };
+}
+
+/** The events that concern one peer, one proof a line, as `hansa audit proof` writes it. */
+export async function* exportPeer(
+  log: AuditLog,
+  checkpoint: SignedCheckpoint,
+  verifier: NoteVerifier,
+  peer: string,
+): AsyncGenerator<Buffer> {
+  for await (const { index, row } of matchingRows(log, { peer }, checkpoint.size)) {
+    const proof = await inclusionProof(log, index, checkpoint.size);
+    yield Buffer.from(
+      `${JSON.stringify(proofFile({ index, row, checkpoint, proof }, verifier))}\n`,
+    );
+  }
 }

@@ -33,6 +33,8 @@ export interface AuditOptions {
 
 const checkpointCollection = 'audit.checkpoints';
 const latestCheckpoint = 'latest';
+/** A checkpoint that a peer holds and that this log does not extend. */
+const contradictingCheckpoint = 'contradicting';
 
 /** The last checkpoint of a store while its site is stopped; undefined where there is none. */
 export function storedCheckpoint(store: Store): string | undefined {
@@ -135,6 +137,34 @@ export class Audit {
   /** Why the log signs no checkpoints; undefined where it does. */
   get problem(): HansaError | undefined {
     return this.#problem;
+  }
+
+  /**
+   * Stops signing, for good: a peer holds this checkpoint, which the log's own key signed and which the log
+   * does not extend.
+   */
+  async contradict(held: SignedCheckpoint): Promise<void> {
+    if (this.#problem !== undefined) return;
+    this.#problem = contradiction(held, this.#store.auditLog.size);
+    this.#checkpointTimer?.cancel();
+    this.#log.error('the audit log contradicts a checkpoint that a peer holds', {
+      error: this.#problem,
+    });
+    const note = Buffer.from(held.note);
+    await this.#store.commit({
+      put: [
+        { collection: checkpointCollection, name: contradictingCheckpoint, encode: () => note },
+      ],
+      audit: [
+        this.record({
+          actor: { user: 'system:audit', groups: [], via: 'controller' },
+          verb: 'audit.contradicted',
+          outcome: 'error',
+          code: 'HANSA_AUDIT_INVALID',
+          reason: `${this.#problem.message} Checkpoint: ${held.body}`,
+        }),
+      ],
+    });
   }
 
   get verifier(): NoteSigner['verifier'] {
@@ -307,23 +337,43 @@ export class Audit {
     }
     const last = parseCheckpoint(stored.value.toString('utf8'));
     verifyCheckpoint(last, this.#signer.verifier);
-    const log = this.#store.auditLog;
-    const { size, rootHash } = log;
-    const extended =
-      last.size <= size &&
-      verifyConsistency({
-        size1: last.size,
-        rootHash1: last.rootHash,
-        size2: size,
-        rootHash2: rootHash,
-        proof: await consistencyProof(log, last.size, size),
-      });
-    if (!extended) {
+    const { size } = this.#store.auditLog;
+    if (!(await this.#extends(last))) {
       throw new HansaError(
         'HANSA_AUDIT_INVALID',
         `The audit log has ${size} records that do not extend its signed checkpoint of ${last.size} records: it was changed while the site was stopped.`,
       );
     }
     this.#latest = last;
+    const other = this.#store.get(checkpointCollection, contradictingCheckpoint);
+    const held = other && parseCheckpoint(other.value.toString('utf8'));
+    // A restore opens a new origin. Checkpoints of the one before no longer bind it.
+    if (held?.origin === this.#signer.verifier.name && !(await this.#extends(held))) {
+      throw contradiction(held, size);
+    }
   }
+
+  async #extends(earlier: SignedCheckpoint): Promise<boolean> {
+    const log = this.#store.auditLog;
+    const { size, rootHash } = log;
+    return (
+      earlier.size <= size &&
+      verifyConsistency({
+        size1: earlier.size,
+        rootHash1: earlier.rootHash,
+        size2: size,
+        rootHash2: rootHash,
+        proof: await consistencyProof(log, earlier.size, size),
+      })
+    );
+  }
+}
+
+function contradiction(held: SignedCheckpoint, size: number): HansaError {
+  return new HansaError(
+    'HANSA_AUDIT_INVALID',
+    held.size > size
+      ? `A peer holds a checkpoint of ${held.size} records that this site signed, and the audit log has ${size}: an older copy of the data folder was put back. The site signs no more checkpoints.`
+      : `A peer holds a checkpoint of ${held.size} records that this site signed, and the first ${held.size} records of the audit log are others: they were changed. The site signs no more checkpoints.`,
+  );
 }

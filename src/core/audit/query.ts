@@ -12,6 +12,8 @@ export interface AuditFilter {
   readonly kind?: string;
   readonly name?: string;
   readonly outcome?: AuditOutcome;
+  /** Events that concern the peer of this trust domain: by it, about it, or about a grant to it. */
+  readonly peer?: string;
   /** Events at or after this time, in milliseconds since the Unix epoch. */
   readonly sinceMs?: number;
   /** Events before this time. */
@@ -23,6 +25,8 @@ export interface AuditQuery extends AuditFilter {
   readonly limit: number;
   /** Newest first from below this index; where the last page ended. Without it, from the newest. */
   readonly before?: number;
+  /** Only events above this index, to follow the log. */
+  readonly after?: number;
 }
 
 export interface AuditPage {
@@ -40,8 +44,9 @@ export async function queryLog(log: AuditLog, query: AuditQuery): Promise<AuditP
   const matches = rowMatcher(query);
   const events: AuditEvent[] = [];
   let end = Math.min(query.before ?? log.size, log.size);
-  while (end > 0) {
-    const start = Math.max(0, end - chunkRows);
+  const least = query.after === undefined ? 0 : query.after + 1;
+  while (end > least) {
+    const start = Math.max(least, end - chunkRows);
     const rows = await readRange(log, start, end);
     for (let i = rows.length - 1; i >= 0; i--) {
       const event = matches(rows[i] as Buffer);
@@ -76,6 +81,7 @@ function rowMatcher(filter: AuditFilter): (row: Buffer) => AuditEvent | undefine
     const value = filter[key];
     if (value !== undefined) needles.push(Buffer.from(`"${key}":${JSON.stringify(value)}`));
   }
+  if (filter.peer !== undefined) needles.push(Buffer.from(filter.peer));
   const since = filter.sinceMs === undefined ? '' : isoTime(filter.sinceMs);
   const until = filter.untilMs === undefined ? '\uffff' : isoTime(filter.untilMs);
   return (row) => {
@@ -91,9 +97,37 @@ function rowMatcher(filter: AuditFilter): (row: Buffer) => AuditEvent | undefine
       (filter.verb === undefined || event.verb === filter.verb) &&
       (filter.kind === undefined || event.kind === filter.kind) &&
       (filter.name === undefined || event.name === filter.name) &&
-      (filter.outcome === undefined || event.outcome === filter.outcome);
+      (filter.outcome === undefined || event.outcome === filter.outcome) &&
+      (filter.peer === undefined || concerns(event, filter.peer));
     return fits ? event : undefined;
   };
+}
+
+function concerns({ actor, claim, kind, name, peer }: AuditEvent, domain: string): boolean {
+  return (
+    peer === domain ||
+    (name === domain && kind !== undefined && namedAfterPeer.has(kind)) ||
+    [actor.user, claim?.user].some((user) => user?.startsWith(`spiffe://${domain}/`) === true)
+  );
+}
+
+/** Kinds whose objects have the name of a trust domain. */
+const namedAfterPeer: ReadonlySet<string> = new Set(['FederationPeer', 'SPIFFEFederation']);
+
+/** The indexes and rows of the events that match, oldest first. */
+export async function* matchingRows(
+  log: AuditLog,
+  filter: AuditFilter,
+  size: number,
+): AsyncGenerator<{ readonly index: number; readonly row: Buffer }> {
+  const matches = rowMatcher(filter);
+  for (let start = 0; start < size; start += chunkRows) {
+    const rows = await readRange(log, start, Math.min(start + chunkRows, size));
+    for (const [i, row] of rows.entries()) {
+      if (matches(row) !== undefined) yield { index: start + i, row };
+    }
+    await yieldToEventLoop();
+  }
 }
 
 export function isoTime(ms: number): string {

@@ -4,7 +4,9 @@
 import { HansaError } from '../errors/error.ts';
 import type { AuditLog } from '../store/store.ts';
 import { parseCheckpoint, type SignedCheckpoint, verifyCheckpoint } from './checkpoint.ts';
-import { type NoteVerifier, parseVerifier } from './note.ts';
+import { mostCosignatures, type NoteVerifier, parseVerifier } from './note.ts';
+import { parseWitnessVerifier, verifyCosignature } from './cosignature.ts';
+import type { Cosigned } from './cosignatures.ts';
 import { type AuditEvent, largestRowBytes, parseEvent } from './event.ts';
 import { exportFormat, proofFormat } from './export.ts';
 import { yieldToEventLoop } from '../clock/yield-to-event-loop.ts';
@@ -20,7 +22,19 @@ export interface VerifyOptions {
    * rewritten and signed again.
    */
   readonly earlier?: SignedCheckpoint;
+  /** Keys of witnesses, known from elsewhere. */
+  readonly witnesses?: readonly NoteVerifier[];
   readonly progress?: (rows: number, total: number) => void;
+}
+
+/** A witness cosigned the first `events` events. */
+export interface WitnessedUpTo {
+  readonly witness: string;
+  readonly events: number;
+  /** When, by the clock of the witness. */
+  readonly time: string;
+  /** Whether the key of the witness came from the caller. */
+  readonly keyIsTrusted: boolean;
 }
 
 export interface Verified {
@@ -30,6 +44,8 @@ export interface Verified {
   readonly key: NoteVerifier;
   /** Whether the key came from the caller; otherwise a forger could have replaced it. */
   readonly keyIsTrusted: boolean;
+  /** The largest first. */
+  readonly cosigned: readonly WitnessedUpTo[];
 }
 
 /** Rows that are hashed in one go: about 4 ms. */
@@ -66,8 +82,9 @@ export async function verifyLog(
   log: AuditLog,
   checkpoint: SignedCheckpoint,
   options: VerifyOptions & { readonly key: NoteVerifier },
+  cosigned: readonly Cosigned[] = [],
 ): Promise<Verified> {
-  const tree = new TreeCheck({ checkpoint, key: options.key }, options);
+  const tree = new TreeCheck({ checkpoint, key: options.key, cosigned }, options);
   if (log.size < checkpoint.size) {
     throw invalid(
       `the log contains ${log.size} records, but its checkpoint signs ${checkpoint.size}: the last ones were removed`,
@@ -121,12 +138,13 @@ export function verifyProof(
       `the proof does not show that this event is record ${index} of the log: the event or the proof was changed`,
     );
   }
-  return { origin, size, rootHash, key, keyIsTrusted: trusted, event: parsed, index };
+  return { origin, size, rootHash, key, keyIsTrusted: trusted, cosigned: [], event: parsed, index };
 }
 
 interface Signed {
   readonly checkpoint: SignedCheckpoint;
   readonly key: NoteVerifier;
+  readonly cosigned: readonly Cosigned[];
 }
 
 /** Rebuilds the tree record by record and compares it with the signed one. */
@@ -136,6 +154,8 @@ class TreeCheck {
   readonly #trusted: boolean;
   readonly #earlier: SignedCheckpoint | undefined;
   readonly #progress: VerifyOptions['progress'];
+  readonly #cosigned: readonly Cosigned[];
+  readonly #witnesses: ReadonlySet<string>;
   readonly #frontier = Frontier.empty();
 
   constructor(signed: Signed, options: VerifyOptions) {
@@ -146,6 +166,20 @@ class TreeCheck {
     this.#trusted = trusted;
     this.#earlier = options.earlier;
     this.#progress = options.progress;
+    this.#witnesses = new Set((options.witnesses ?? []).map(({ text }) => text));
+    // Cosignatures of the log before a restore say nothing about this one.
+    this.#cosigned = signed.cosigned.filter(
+      (one) => one.checkpoint.origin === signed.checkpoint.origin,
+    );
+    for (const { checkpoint, witness } of this.#cosigned) {
+      verifyCheckpoint(checkpoint, key);
+      if (checkpoint.size > signed.checkpoint.size) {
+        throw invalid(
+          `the log was rolled back: ${witness.name} has cosigned ${checkpoint.size} records, and this checkpoint signs ${signed.checkpoint.size}`,
+        );
+      }
+    }
+    this.#compareCosigned();
     if (options.earlier !== undefined) {
       verifyCheckpoint(options.earlier, key);
       if (options.earlier.size > signed.checkpoint.size) {
@@ -172,6 +206,7 @@ class TreeCheck {
     const leaf = leafHash(row);
     this.#frontier.append(leaf);
     this.#compareEarlier();
+    this.#compareCosigned();
     if (this.size % chunkRows === 0) this.#progress?.(this.size, this.checkpoint.size);
     return leaf;
   }
@@ -189,7 +224,30 @@ class TreeCheck {
       );
     }
     this.#progress?.(size, size);
-    return { origin, size, rootHash, key: this.#key, keyIsTrusted: this.#trusted };
+    return {
+      origin,
+      size,
+      rootHash,
+      key: this.#key,
+      keyIsTrusted: this.#trusted,
+      cosigned: this.#cosigned.map(({ witness, checkpoint, timeSeconds }) => ({
+        witness: witness.name,
+        events: checkpoint.size,
+        time: new Date(timeSeconds * 1000).toISOString(),
+        keyIsTrusted: this.#witnesses.has(witness.text),
+      })),
+    };
+  }
+
+  #compareCosigned(): void {
+    for (const { witness, checkpoint } of this.#cosigned) {
+      if (checkpoint.size !== this.size) continue;
+      if (!this.#frontier.root().equals(checkpoint.rootHash)) {
+        throw invalid(
+          `the first ${checkpoint.size} records are not those that ${witness.name} has cosigned: the log was rewritten and signed again`,
+        );
+      }
+    }
   }
 
   #compareEarlier(): void {
@@ -232,11 +290,35 @@ function readJson(text: string, format: string, what: string): Record<string, un
   return { ...json };
 }
 
-function readSigned({ checkpoint, publicKey }: Record<string, unknown>): Signed {
+function readSigned({ checkpoint, publicKey, cosigned }: Record<string, unknown>): Signed {
   if (typeof checkpoint !== 'string' || typeof publicKey !== 'string') {
     throw invalid('the file contains no checkpoint or no public key');
   }
-  return { checkpoint: parseCheckpoint(checkpoint), key: parseVerifier(publicKey) };
+  return {
+    checkpoint: parseCheckpoint(checkpoint),
+    key: parseVerifier(publicKey),
+    cosigned: readCosigned(cosigned),
+  };
+}
+
+/** Exports of earlier versions have none. */
+function readCosigned(json: unknown): readonly Cosigned[] {
+  if (json === undefined) return [];
+  if (!Array.isArray(json) || json.length > mostCosignatures) {
+    throw invalid(`the file has no list of at most ${mostCosignatures} cosigned checkpoints`);
+  }
+  return json.map((item: unknown) => {
+    const { key, note } = (item ?? {}) as Readonly<Record<string, unknown>>;
+    if (typeof key !== 'string' || typeof note !== 'string') {
+      throw invalid('a cosigned checkpoint of the file is malformed');
+    }
+    const witness = parseWitnessVerifier(key);
+    const checkpoint = parseCheckpoint(note);
+    const found = verifyCosignature(checkpoint, witness);
+    if (found === undefined) throw invalid(`${witness.name} has not cosigned its checkpoint`);
+    if (found.timeSeconds > 8_640_000_000_000) throw invalid('a cosignature has no valid time');
+    return { witness, checkpoint, timeSeconds: found.timeSeconds };
+  });
 }
 
 function chooseKey(

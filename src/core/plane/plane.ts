@@ -11,6 +11,7 @@ import type { ApprovalGate } from '../approvals/approval-gate.ts';
 import type { DeclaredAction } from '../approvals/policy.ts';
 import type { AgentSections } from '../agent/section.ts';
 import type { Audit } from '../audit/log.ts';
+import type { PublicLog } from '../audit/public-log.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import type { PlaneSettings } from '../config/plane-settings.ts';
 import type { PlaneErrors } from '../errors/plane-errors.ts';
@@ -42,6 +43,8 @@ export interface PlaneContext {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly audit: Pick<Audit, 'record' | 'deny' | 'later'>;
+  /** The audit log as other sites see it. */
+  readonly publicLog: PublicLog;
   readonly sealer: Sealer;
   readonly authority: SiteAuthority;
   readonly credentials: Pick<SiteCredentials, 'current' | 'onRenewal'>;

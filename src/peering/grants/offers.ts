@@ -5,11 +5,12 @@ import { grantees } from '../../api/grants.ts';
 import type { FederationGrant } from '../../api/kinds/federation-grant.ts';
 import type { ServiceOffer } from '../../api/kinds/service-offer.ts';
 import { maxHeartbeatBytes, type OfferTold } from '../messages.ts';
+import { maxLogPartBytes } from '../witness/log-part.ts';
 
 const longestList = 256;
 const longestGrantees = 1024;
 /** Below `maxHeartbeatBytes`, with room for the other fields of a heartbeat. */
-const maxOffersBytes = maxHeartbeatBytes - 2048;
+const maxOffersBytes = maxHeartbeatBytes - maxLogPartBytes - 2048;
 
 /** Sorted by name, so that equal grants produce equal messages. O(grants + their entries). */
 export function offersFor(

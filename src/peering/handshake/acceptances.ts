@@ -109,7 +109,8 @@ export class Acceptances {
     const { peers, clock, settings } = this.#parts;
     const { secret: sealed, ...record } = kept.value;
     const answer = await this.#answer(name, record, sealed, signal);
-    if ((await peers.get(name))?.status?.invitation !== record.invitation) {
+    const peer = await peers.get(name);
+    if (peer?.status?.invitation !== record.invitation) {
       // A crossing invitation replaced this one in the meantime.
       return { requeueAfterMs: 0 };
     }
@@ -130,7 +131,8 @@ export class Acceptances {
       return undefined;
     }
     if (answer.state === 'accepted') {
-      const { document: bundle, contractVersion } = answer;
+      const { document: bundle, contractVersion, logIntroduction } = answer;
+      if (logIntroduction !== undefined) await this.#parts.introduced?.(peer, logIntroduction);
       await this.#records.put(name, kept, {
         ...record,
         state: 'accepted',

@@ -41,6 +41,8 @@ export interface AcceptorParts {
   /** The published SPIFFE bundle document of this site. */
   readonly document: () => Promise<string>;
   readonly advertiseURL: () => string;
+  /** The key of this site's audit log, signed for the site of this name. */
+  readonly introduction?: (to: string) => Promise<{ readonly logIntroduction?: string }>;
 }
 
 /** The site that made the invitation, as the invitation describes it. */
@@ -109,6 +111,7 @@ export class Acceptor {
         url: new URL(advertiseURL()),
         bundle: await document(),
         ...ownFeatures(advertiseURL()),
+        ...(await this.#parts.introduction?.(inviter.trustDomain.name)),
       });
       const told = parseRedeemAnswer(answer);
       agreeOnVersion([told.contractVersion], inviter.trustDomain.name);

@@ -36,6 +36,8 @@ export interface HandshakeParts {
   readonly peerings: Peerings;
   readonly acceptor: Acceptor;
   readonly softSteps: SoftSteps;
+  /** Receives the key of the inviter's audit log. */
+  readonly introduced?: (peer: FederationPeer, introduction: string) => Promise<void>;
 }
 
 export class Handshake {

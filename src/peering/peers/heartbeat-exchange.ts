@@ -39,6 +39,8 @@ import { isLive } from './peer-states.ts';
 import { refusalOf } from '../client/remote-error.ts';
 import type { PeeringSettings } from '../settings.ts';
 import { newsLimit } from '../timing.ts';
+import type { LogPart } from '../witness/log-part.ts';
+import type { Witness } from '../witness/witness.ts';
 
 export interface HeartbeatParts {
   readonly trustDomain: TrustDomain;
@@ -51,6 +53,7 @@ export interface HeartbeatParts {
   readonly federations: PeerFederations;
   readonly audit: Pick<Audit, 'deny'>;
   readonly offersFor: (peer: string) => readonly OfferTold[];
+  readonly witness?: Pick<Witness, 'part' | 'heard' | 'forget'>;
 }
 
 const versions = kindReader(federationPeerKind).derive(
@@ -100,11 +103,24 @@ export class HeartbeatExchange {
   /** Sends a heartbeat. The answer counts as a heartbeat of the peer. */
   async send(peer: FederationPeer, message: Heartbeat, signal: AbortSignal): Promise<void> {
     const { name } = peer.metadata;
-    const answer = await this.#post(peer, paths.heartbeat, message, signal);
+    const full = await this.#withLog(name, message);
+    const answer = await this.#post(peer, paths.heartbeat, full, signal);
     await this.heard(
       name,
       parseHeartbeat(answer, TrustDomain.parse(name), this.#parts.trustDomain),
+      full.log,
     );
+  }
+
+  /** The answer to a heartbeat of that peer. */
+  answer(peer: string): Promise<Heartbeat> {
+    return this.#withLog(peer, this.message(peer));
+  }
+
+  /** Adds the part about audit logs, which changes more often than the rest. */
+  async #withLog(peer: string, message: Heartbeat): Promise<Heartbeat> {
+    const { witness } = this.#parts;
+    return witness === undefined ? message : { ...message, log: await witness.part(peer) };
   }
 
   /** Announces a new bundle of this site to the peer. */
@@ -116,8 +132,8 @@ export class HeartbeatExchange {
     await this.#post(peer, paths.announce, announcement, signal);
   }
 
-  /** Handles a heartbeat of the peer, received as a request or as an answer. */
-  async heard(name: string, heartbeat: Heartbeat): Promise<void> {
+  /** Handles a heartbeat of the peer, received as a request or as the answer to one with the log part `sent`. */
+  async heard(name: string, heartbeat: Heartbeat, sent?: LogPart): Promise<void> {
     const { store, clock, peers, federations } = this.#parts;
     const nowMs = clock.now();
     const heardMs = clock.monotonic();
@@ -149,7 +165,11 @@ export class HeartbeatExchange {
     ) {
       await peers.note(name, told);
     }
-    if (peer !== undefined) this.#signs.set(name, { of: stayOf(peer), atMs: heardMs });
+    if (peer === undefined) return;
+    this.#signs.set(name, { of: stayOf(peer), atMs: heardMs });
+    if (isLive(peer.status?.state)) {
+      await this.#parts.witness?.heard({ name, uid: peer.metadata.uid }, heartbeat.log, sent);
+    }
   }
 
   /** A peer cannot change the version that the handshake agreed on, not even to one that this site supports. */
@@ -228,6 +248,7 @@ export class HeartbeatExchange {
   /** Forgets a peer that is no longer live. */
   forget(name: string): void {
     this.#signs.delete(name);
+    this.#parts.witness?.forget(name);
   }
 
   async #post(

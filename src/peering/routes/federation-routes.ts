@@ -33,6 +33,7 @@ import { PeerRate } from '../peers/peer-rate.ts';
 import type { Peerings } from '../handshake/peerings.ts';
 import { messageCost, messageLimit } from '../timing.ts';
 import { peeringError } from '../errors.ts';
+import type { Witness } from '../witness/witness.ts';
 import { ownFeatures } from '../features.ts';
 
 export interface FederationRoutesParts {
@@ -45,11 +46,12 @@ export interface FederationRoutesParts {
   readonly handshake: Handshake;
   readonly heartbeats: HeartbeatExchange;
   readonly results: Counter<'direction' | 'result'>;
+  readonly witness?: Pick<Witness, 'exchange'>;
 }
 
 export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRoute[] {
   const { trustDomain, federations, inviter, peerings, handshake } = parts;
-  const { heartbeats, results, advertiseURL } = parts;
+  const { heartbeats, results, advertiseURL, witness } = parts;
   const rate = new PeerRate(parts.clock, messageLimit);
   return [
     route({
@@ -94,6 +96,8 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
           contractVersion: redeemed?.contractVersion ?? agreedByDefault,
           ...ownFeatures(advertiseURL()),
           ...(waits ? {} : acceptanceAnswer(peer.status.acceptance)),
+          // The key of a site that still waits for confirmation proves nothing.
+          ...(await witness?.exchange(peer, waits ? undefined : message.logIntroduction)),
         });
       },
     }),
@@ -107,7 +111,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
         const body = await bodyOf(request, maxHeartbeatBytes);
         await heartbeats.heard(name, parseHeartbeat(body, sender, trustDomain));
         results.add({ direction: 'received', result: 'answered' });
-        return answer(heartbeats.message(name));
+        return answer(await heartbeats.answer(name));
       },
     }),
     route({

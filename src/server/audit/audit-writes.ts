@@ -26,6 +26,7 @@ export function auditWrites(
       name: metadata?.name ?? '',
       uid: metadata?.uid ?? '',
       ...(subresource === undefined ? {} : { subresource }),
+      ...peerOf(after ?? before),
       outcome: 'allow',
       ...(transition === undefined ? {} : { reason: transition }),
       ...(before === undefined || after === undefined
@@ -34,6 +35,12 @@ export function auditWrites(
       ...(requestId === '' ? {} : { requestId }),
     });
   };
+}
+
+/** A grant names its peer in its spec. */
+function peerOf(object: ObjectDraft | undefined): { readonly peer?: string } {
+  const { peer } = (object?.spec ?? {}) as { readonly peer?: unknown };
+  return typeof peer === 'string' ? { peer } : {};
 }
 
 /** A kind with an `auditName` has three verbs: create, update and delete. */

@@ -1,7 +1,8 @@
 // Routes that read the audit log, for `hansa audit` and for programs that keep a copy of it.
 
 import type { KindName } from '../../core/access/presets.ts';
-import { exportLog, proofFile } from '../../core/audit/export.ts';
+import type { Cosigned } from '../../core/audit/cosignatures.ts';
+import { exportLog, exportPeer, proofFile } from '../../core/audit/export.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { AuditQuery } from '../../core/audit/query.ts';
 import { HansaError } from '../../core/errors/error.ts';
@@ -18,6 +19,8 @@ const mostEvents = 1000;
 export function auditRoutes(parts: {
   readonly audit: Audit;
   readonly auditLog: AuditLog;
+  /** The cosignatures of the log. */
+  readonly cosigned: () => readonly Cosigned[];
 }): readonly Route[] {
   const { audit, auditLog } = parts;
   const may = (verb: 'list' | 'get') =>
@@ -65,7 +68,12 @@ export function auditRoutes(parts: {
         const { response } = exchange;
         response.setHeader('content-type', 'application/x-ndjson');
         response.setHeader('cache-control', 'no-cache, private');
-        for await (const piece of exportLog(auditLog, checkpoint, audit.verifier)) {
+        const peer = exchange.query.get('peer') ?? '';
+        const pieces =
+          peer === ''
+            ? exportLog(auditLog, checkpoint, audit.verifier, parts.cosigned())
+            : exportPeer(auditLog, checkpoint, audit.verifier, peer);
+        for await (const piece of pieces) {
           if (response.destroyed) return;
           // Waits for a slow reader instead of buffering.
           if (!(response.write as (chunk: Buffer) => boolean).call(response, piece))
@@ -93,7 +101,7 @@ function drained({ response, clock, bodyWithinMs }: Exchange): Promise<void> {
 }
 
 function readQuery(query: URLSearchParams): AuditQuery {
-  const text = (name: 'user' | 'verb' | 'kind' | 'name') => {
+  const text = (name: 'user' | 'verb' | 'kind' | 'name' | 'peer') => {
     const value = query.get(name);
     return value === null || value === '' ? {} : { [name]: value };
   };
@@ -109,15 +117,18 @@ function readQuery(query: URLSearchParams): AuditQuery {
     throw wrong('outcome', outcome, 'allow, deny or error');
   }
   const before = query.get('before');
+  const after = query.get('after');
   return {
     ...text('user'),
     ...text('verb'),
     ...text('kind'),
     ...text('name'),
+    ...text('peer'),
     ...(outcome === null ? {} : { outcome: outcome }),
     ...time('since', 'sinceMs'),
     ...time('until', 'untilMs'),
     ...(before === null ? {} : { before: readCount('before', before) }),
+    ...(after === null ? {} : { after: readCount('after', after) }),
     limit: Math.min(mostEvents, Math.max(1, readCount('limit', query.get('limit') ?? '100'))),
   };
 }

@@ -1,0 +1,69 @@
+// Verifies a file of `hansa audit export` or `hansa audit proof`, and says who cosigned the log.
+
+import { createReadStream } from 'node:fs';
+import { proofFormat } from '../../core/audit/export.ts';
+import { LineSplitter } from '../../core/audit/lines.ts';
+import {
+  type Verified,
+  type VerifyOptions,
+  verifyExport,
+  verifyProof,
+} from '../../core/audit/verify.ts';
+import { printable } from '../../core/command/columns.ts';
+import { fileProblem } from '../../core/command/file-problem.ts';
+import { usageError } from '../../core/command/usage-error.ts';
+
+/** A proof is one small JSON file. Any other file must be an export. */
+export async function verifyFile(path: string, options: VerifyOptions): Promise<Verified> {
+  const mostProofBytes = 512 * 1024;
+  const head = await readHead(path, mostProofBytes);
+  if (head.startsWith(`{"format":"${proofFormat}"`)) return verifyProofs(path, options);
+  if (head.length < mostProofBytes && head.includes(`"format":"${proofFormat}"`)) {
+    return verifyProof(head, options);
+  }
+  return verifyExport(createReadStream(path), options);
+}
+
+/** One proof a line, as `hansa audit export --peer` writes them. */
+async function verifyProofs(path: string, options: VerifyOptions): Promise<Verified> {
+  const splitter = new LineSplitter(mostProofLineBytes);
+  const lines: string[] = [];
+  let found: Verified | undefined;
+  for await (const chunk of createReadStream(path)) {
+    for (const line of splitter.push(chunk as Buffer)) lines.push(line.toString('utf8'));
+    for (const line of lines.splice(0)) found = verifyProof(line, options);
+  }
+  if (splitter.rest.length > 0) found = verifyProof(splitter.rest.toString('utf8'), options);
+  return found as Verified;
+}
+
+const mostProofLineBytes = 1024 * 1024;
+
+async function readHead(path: string, bytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of createReadStream(path, { end: bytes })) chunks.push(chunk as Buffer);
+  } catch (error) {
+    throw usageError(`Cannot read ${path}: ${fileProblem(error)}.`);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Who cosigned up to which event, and which events no witness has cosigned yet. */
+export function witnessLines({ cosigned, size }: Pick<Verified, 'cosigned' | 'size'>): string[] {
+  const lines = cosigned.map(
+    ({ witness, events, time }) =>
+      `cosigned by ${printable(witness)} up to event ${events - 1}, at ${time.replace(/\.\d+Z$/, 'Z')}`,
+  );
+  const most = Math.max(0, ...cosigned.map(({ events }) => events));
+  if (most === 0) return ['not yet witnessed: no peer has cosigned this log'];
+  if (most < size) {
+    const [first, last] = [most, size - 1];
+    lines.push(
+      first === last
+        ? `not yet witnessed: event ${first}`
+        : `not yet witnessed: events ${first} to ${last}`,
+    );
+  }
+  return lines;
+}

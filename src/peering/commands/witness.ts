@@ -1,0 +1,173 @@
+// `hansa witness`: shows the audit logs of peers that this site witnesses, and handles findings about them.
+
+import { Command } from 'commander';
+import { printable, renderColumns } from '../../core/command/columns.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
+import { pathTo } from '../../core/plane/path-to.ts';
+import type { SiteClient } from '../../core/plane/site-client.ts';
+import { peeringPaths } from '../paths.ts';
+import type { WitnessedSummary } from '../routes/witness-routes.ts';
+
+interface Output {
+  readonly output: OutputFormat;
+}
+
+export function witnessCommand(kit: CommandKit): Command {
+  return new Command('witness')
+    .description('show the audit logs of peers that this site witnesses')
+    .addHelpText('after', '\nExamples:\n  hansa witness list\n  hansa witness show bruges.example')
+    .addCommand(listCommand(kit))
+    .addCommand(showCommand(kit))
+    .addCommand(acknowledgeCommand(kit))
+    .addCommand(confirmCommand(kit));
+}
+
+function listCommand(kit: CommandKit): Command {
+  return new Command('list')
+    .description('list the logs with the number of verified events and findings')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa witness list')
+    .action((options: Output, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const logs = await fetchLogs(client);
+        const rendered = kit.renderValue({ logs }, options.output);
+        if (rendered !== undefined) {
+          kit.print(rendered);
+          return;
+        }
+        if (logs.length === 0) {
+          kit.note('This site witnesses no audit log yet. Peers send theirs with each heartbeat.');
+          return;
+        }
+        kit.print(
+          renderColumns([
+            ['PEER', 'EVENTS', 'STATE'],
+            ...logs.map((log) => [printable(log.name), String(log.events), stateOf(log)]),
+          ]),
+        );
+        for (const log of logs) {
+          if (log.finding !== undefined)
+            kit.note(`To see it: hansa witness show ${printable(log.name)}`);
+        }
+      }),
+    );
+}
+
+function showCommand(kit: CommandKit): Command {
+  return new Command('show')
+    .description('show what this site has verified of a log, and the proof of a finding')
+    .argument('<peer>', 'the trust domain of the peer')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa witness show bruges.example')
+    .action((name: string, options: Output, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const log = (await fetchLogs(client)).find((one) => one.name === name);
+        if (log === undefined) {
+          throw new HansaError(
+            'HANSA_NOT_FOUND',
+            `This site witnesses no audit log of ${printable(name)}.`,
+          );
+        }
+        const rendered = kit.renderValue(log, options.output);
+        kit.print(rendered ?? linesOf(log).join('\n'));
+      }),
+    );
+}
+
+function acknowledgeCommand(kit: CommandKit): Command {
+  return new Command('acknowledge')
+    .description('end a finding that you have checked')
+    .argument('<peer>', 'the trust domain of the peer')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+If the log contradicts what this site has seen, this site forgets the old log and starts over with the
+next checkpoint. The audit log keeps the proof.
+
+Examples:
+  hansa witness acknowledge bruges.example`,
+    )
+    .action((name: string, options: Output, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const log = (await fetchLogs(client)).find((one) => one.name === name);
+        if (log?.finding !== undefined) {
+          kit.note(`${log.finding.reason}: ${printable(log.finding.message)}`);
+          await kit.confirm(command, 'Acknowledge?');
+        }
+        await post(kit, client, peeringPaths.witnessAcknowledge, name, options, 'acknowledged');
+      }),
+    );
+}
+
+function confirmCommand(kit: CommandKit): Command {
+  return new Command('confirm')
+    .description('confirm the size of a log after a restore of this site')
+    .argument('<peer>', 'the trust domain of the peer')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+A restored site may have cosigned more than it remembers. Ask the operator of the peer for the largest
+size that this site has cosigned (hansa audit verify at the peer). Confirm if it is not larger than the
+number of events in hansa witness show.
+
+Examples:
+  hansa witness confirm bruges.example`,
+    )
+    .action((name: string, options: Output, command: Command) =>
+      kit.withClient(command, (client) =>
+        post(kit, client, peeringPaths.witnessConfirm, name, options, 'confirmed'),
+      ),
+    );
+}
+
+async function post(
+  kit: CommandKit,
+  client: SiteClient,
+  path: typeof peeringPaths.witnessAcknowledge | typeof peeringPaths.witnessConfirm,
+  name: string,
+  { output }: Output,
+  done: string,
+): Promise<void> {
+  const { body } = await client.request({ method: 'POST', path: pathTo(path, { name }) });
+  kit.print(kit.renderValue(body, output) ?? `${printable(name)} ${done}`);
+}
+
+async function fetchLogs(client: SiteClient): Promise<readonly WitnessedSummary[]> {
+  const { body } = await client.request({ path: peeringPaths.witness });
+  return (body as { readonly logs: readonly WitnessedSummary[] }).logs;
+}
+
+function stateOf({ finding, confirmed }: WitnessedSummary): string {
+  if (finding !== undefined) return finding.reason;
+  return confirmed ? 'Consistent' : 'Unconfirmed';
+}
+
+function linesOf(log: WitnessedSummary): string[] {
+  const { finding } = log;
+  return [
+    ...renderColumns([
+      ['log', printable(log.origin)],
+      ['key', printable(log.key)],
+      ['events', String(log.events)],
+      ['root', log.rootHash],
+      ['state', stateOf(log)],
+      ...(finding === undefined
+        ? []
+        : [
+            ['since', finding.at],
+            ['found', printable(finding.message)],
+          ]),
+    ]).split('\n'),
+    ...(finding?.proof ?? []).flatMap((note, i) => [
+      '',
+      `Proof ${i + 1} of ${finding?.proof.length ?? 0}, a signed note:`,
+      ...note
+        .trimEnd()
+        .split('\n')
+        .map((line) => `  ${printable(line)}`),
+    ]),
+  ];
+}

@@ -1,0 +1,96 @@
+// The routes for operators about the audit logs that this site witnesses: list them with their findings,
+// acknowledge a finding, and confirm a size after a restore of this site.
+
+import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { timestamp } from '../../api/object.ts';
+import { parseVerifier } from '../../core/audit/note.ts';
+import { type PlaneResponse, type PlaneRoute, route } from '../../core/plane/route.ts';
+import { requesterOf } from '../../core/plane/requester.ts';
+import { peeringPaths } from '../paths.ts';
+import type { FindingReason } from '../witness/finding.ts';
+import type { Witness } from '../witness/witness.ts';
+import type { WitnessedLog } from '../witness/witnessed-logs.ts';
+
+/** The log of one peer, as this site has verified it. */
+export interface WitnessedSummary {
+  readonly name: string;
+  readonly origin: string;
+  /** The verifier key of the log. */
+  readonly key: string;
+  readonly events: number;
+  readonly rootHash: string;
+  /** Whether this site may cosign it after its own restore. */
+  readonly confirmed: boolean;
+  readonly finding?: {
+    readonly reason: FindingReason;
+    readonly message: string;
+    readonly at: string;
+    /** The signed notes that show it. */
+    readonly proof: readonly string[];
+  };
+}
+
+export function witnessRoutes(witness: Witness): readonly PlaneRoute[] {
+  const summary = (name: string, log: WitnessedLog): WitnessedSummary => {
+    const { finding } = log;
+    return {
+      name,
+      origin: parseVerifier(log.key).name,
+      key: log.key,
+      events: log.size,
+      rootHash: log.rootHash,
+      confirmed: witness.isConfirmed(log),
+      ...(finding === undefined
+        ? {}
+        : {
+            finding: {
+              reason: finding.reason,
+              message: finding.message,
+              at: timestamp(finding.atMs),
+              proof: finding.proof,
+            },
+          }),
+    };
+  };
+  const one = (name: string): PlaneResponse => {
+    const log = witness.logs.get(name);
+    return json(log === undefined ? {} : summary(name, log.value));
+  };
+  return [
+    route({
+      listener: 'api',
+      method: 'GET',
+      path: peeringPaths.witness,
+      allow: 'rights',
+      rights: [{ verb: 'list', kind: federationPeerKind }],
+      handle: async () =>
+        json({ logs: witness.logs.list().map(({ name, value }) => summary(name, value)) }),
+    }),
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: peeringPaths.witnessAcknowledge,
+      allow: 'rights',
+      rights: [{ verb: 'update', kind: federationPeerKind, nameFrom: 'name' }],
+      handle: async (request) => {
+        await witness.acknowledge(request.params.name, requesterOf(request));
+        return one(request.params.name);
+      },
+    }),
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: peeringPaths.witnessConfirm,
+      allow: 'rights',
+      rights: [{ verb: 'update', kind: federationPeerKind, nameFrom: 'name' }],
+      handle: async (request) => {
+        await witness.confirm(request.params.name, requesterOf(request));
+        return one(request.params.name);
+      },
+    }),
+  ];
+}
+
+function json(value: unknown): PlaneResponse {
+  return { status: 200, contentType: 'application/json', body: JSON.stringify(value) };
+}

@@ -1,0 +1,53 @@
+// Findings about the audit log of a peer, and the condition that shows them in the status of the peer.
+
+import type { ConditionUpdate } from '../../core/reconcile/conditions.ts';
+
+export type FindingReason =
+  | 'Shrank'
+  | 'Forked'
+  | 'Unproven'
+  | 'SplitView'
+  | 'Unsigned'
+  | 'KeyChanged'
+  | 'Restored';
+
+export interface Finding {
+  readonly reason: FindingReason;
+  readonly message: string;
+  /** The signed notes that show it, in the order of the message. */
+  readonly proof: readonly string[];
+  readonly atMs: number;
+}
+
+/** The condition of a FederationPeer. Peers that do not sign their log for this site lack it. */
+export const logCondition = 'AuditLogWitnessed';
+
+export function conditionOf(finding: Finding | undefined, confirmed: boolean): ConditionUpdate {
+  if (finding !== undefined) {
+    return {
+      type: logCondition,
+      status: 'False',
+      reason: finding.reason,
+      message: `${finding.message} Proof: hansa witness show.`,
+    };
+  }
+  return confirmed
+    ? {
+        type: logCondition,
+        status: 'True',
+        reason: 'Consistent',
+        message: 'The audit log of the peer extends every checkpoint that this site has seen.',
+      }
+    : {
+        type: logCondition,
+        status: 'Unknown',
+        reason: 'Unconfirmed',
+        message:
+          'This site was restored and does not know which checkpoints it has cosigned since its backup. It cosigns nothing until a mutual peer or an operator confirms the size (hansa witness confirm).',
+      };
+}
+
+/** For the audit log: what was found, and the notes that prove it. */
+export function wordsOf({ reason, message, proof }: Finding): string {
+  return [`${reason}: ${message}`, ...proof.map((note) => `Proof: ${note}`)].join(' ');
+}

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { latestRestore, restoreCollection, signRestore } from '../../core/audit/restore-record.ts';
+import { testSigner } from '../../core/audit/test-signer.ts';
+import {
+  acquainted,
+  beat,
+  cosigns,
+  finding,
+  testWitnessSite,
+  type TestWitnessSite,
+} from './test-witness-site.ts';
+
+async function pair() {
+  const lubeck = await testWitnessSite('lubeck.example', { seed: 1 });
+  const bruges = await testWitnessSite('bruges.example', { seed: 2 });
+  return { lubeck, bruges };
+}
+
+describe('a restore', () => {
+  async function restoredLubeck(bruges: TestWitnessSite, lubeck: TestWitnessSite) {
+    const ended = testSigner('lubeck.example', 1);
+    const next = testSigner('lubeck.example/log/2', 1);
+    const { size, rootHash } = lubeck.publicLog.cosignatures.list()[0]?.checkpoint ?? {
+      size: 0,
+      rootHash: Buffer.alloc(32),
+    };
+    await lubeck.write(6);
+    await beat(lubeck, bruges);
+    const record = await signRestore(ended, next, { size, rootHash }, '2026-01-02T00:00:00Z');
+    const site = await testWitnessSite('lubeck.example', {
+      seed: 1,
+      origin: 'lubeck.example/log/2',
+    });
+    await site.store.commit({
+      put: [
+        {
+          collection: restoreCollection,
+          name: latestRestore,
+          encode: () => Buffer.from(record.note),
+        },
+      ],
+    });
+    return site;
+  }
+
+  test('with a signed record is told apart from a log that shrank, and always shown', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const restored = await restoredLubeck(bruges, lubeck);
+    await beat(restored, bruges);
+    const log = bruges.witness.logs.get('lubeck.example')?.value;
+    assert.equal(log?.finding?.reason, 'Restored');
+    assert.match(log.finding.message, /6 events are not in the restored log/);
+    assert.match(log.key, /^lubeck\.example\/log\/2\+/);
+    assert.equal(restored.audit.problem, undefined);
+    assert.equal(await bruges.condition('lubeck.example'), 'Restored');
+    // The new log is witnessed from its beginning.
+    await beat(restored, bruges);
+    assert.ok(await cosigns(bruges, 'lubeck.example'));
+    const by = { caller: { user: 'alice', groups: [], via: 'certificate' }, origin: {} } as never;
+    await bruges.witness.acknowledge('lubeck.example', by);
+    assert.equal(await bruges.condition('lubeck.example'), 'Consistent');
+    assert.equal(
+      bruges.witness.logs.get('lubeck.example')?.value.size,
+      restored.publicLog.checkpoint?.size,
+    );
+  });
+
+  test('whose record another key signed is refused, audited, and the log contradicts', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const thief = testSigner('lubeck.example', 9);
+    const head = { size: 1, rootHash: Buffer.alloc(32) };
+    const { note } = await signRestore(
+      thief,
+      testSigner('lubeck.example/log/2', 9),
+      head,
+      '2026-01-02T00:00:00Z',
+    );
+    await beat(lubeck, bruges, (part) => ({ ...part, restored: note }));
+    assert.equal(finding(bruges, 'lubeck.example'), undefined);
+    assert.match((await bruges.events('witness.refuse'))[0]?.reason ?? '', /no signature/);
+  });
+
+  test('of a witness: it cosigns nothing until an operator confirms', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const restored = await restoredLubeck(bruges, lubeck);
+    await beat(restored, bruges);
+    await beat(restored, bruges);
+    assert.equal(await cosigns(restored, bruges.name), false);
+    assert.equal(await restored.condition(bruges.name), 'Unconfirmed');
+    assert.match(restored.metrics.expose(), /hansa_peer_log_unconfirmed 1/);
+    const by = { caller: { user: 'alice', groups: [], via: 'certificate' }, origin: {} } as never;
+    await restored.witness.confirm(bruges.name, by);
+    assert.ok(await cosigns(restored, bruges.name));
+    assert.equal(await restored.condition(bruges.name), 'Consistent');
+    await assert.rejects(restored.witness.confirm(bruges.name, by), /needs no confirmation/);
+  });
+
+  test('of a witness: a mutual peer that has seen as much confirms', async () => {
+    const lubeck = await testWitnessSite('lubeck.example', { seed: 1, passesOn: true });
+    const bruges = await testWitnessSite('bruges.example', { seed: 2, passesOn: true });
+    const novgorod = await testWitnessSite('novgorod.example', { seed: 3, passesOn: true });
+    await acquainted(lubeck, bruges);
+    await acquainted(bruges, novgorod);
+    const ended = testSigner('novgorod.example', 3);
+    const next = testSigner('novgorod.example/log/2', 3);
+    const head = { size: 0, rootHash: Buffer.alloc(32) };
+    const { note } = await signRestore(ended, next, head, '2026-01-02T00:00:00Z');
+    await novgorod.store.commit({
+      put: [
+        { collection: restoreCollection, name: latestRestore, encode: () => Buffer.from(note) },
+      ],
+    });
+    await acquainted(lubeck, novgorod);
+    assert.equal(await cosigns(novgorod, lubeck.name), false);
+    // bruges passes on what it holds of lubeck.
+    await beat(lubeck, bruges);
+    await beat(novgorod, bruges);
+    await beat(novgorod, lubeck);
+    assert.ok(await cosigns(novgorod, lubeck.name));
+    assert.match((await novgorod.events('witness.confirm'))[0]?.reason ?? '', /^bruges\.example/);
+    // Nobody else has seen bruges.
+    assert.equal(await cosigns(novgorod, bruges.name), false);
+  });
+});

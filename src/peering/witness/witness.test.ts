@@ -1,0 +1,403 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { signCheckpoint } from '../../core/audit/checkpoint.ts';
+import { parseWitnessVerifier, verifyCosignature } from '../../core/audit/cosignature.ts';
+import { storedCosignatures } from '../../core/audit/cosignatures.ts';
+import { testSigner } from '../../core/audit/test-signer.ts';
+import { MemoryDatabase } from '../../core/store/memory/driver.ts';
+import { mostPassedOn } from './log-part.ts';
+import {
+  acquainted,
+  beat,
+  cosigns,
+  finding,
+  overWire,
+  testWitnessSite,
+  type TestWitnessSite,
+} from './test-witness-site.ts';
+
+async function pair() {
+  const lubeck = await testWitnessSite('lubeck.example', { seed: 1 });
+  const bruges = await testWitnessSite('bruges.example', { seed: 2 });
+  return { lubeck, bruges };
+}
+
+describe('two peers', () => {
+  test('hold each other’s cosignature of the newest checkpoint after two heartbeats', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    for (const [site, peer] of [
+      [lubeck, bruges],
+      [bruges, lubeck],
+    ] as const) {
+      const [cosigned, ...more] = site.publicLog.cosignatures.list();
+      assert.deepEqual(more, []);
+      assert.equal(cosigned?.witness.name, peer.name);
+      assert.equal(cosigned.checkpoint.size, site.store.auditLog.size);
+      const key = parseWitnessVerifier(cosigned.witness.text);
+      assert.equal(verifyCosignature(cosigned.checkpoint, key)?.witness, peer.name);
+      assert.equal(await site.condition(peer.name), 'Consistent');
+      assert.equal(finding(site, peer.name), undefined);
+    }
+  });
+
+  test('follow a growing log, and write nothing to their own logs for it', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const before = bruges.store.auditLog.size;
+    for (const count of [1, 7, 300]) {
+      await lubeck.write(count);
+      await beat(lubeck, bruges);
+      await beat(lubeck, bruges);
+      const { size } = lubeck.store.auditLog;
+      assert.equal(bruges.witness.logs.get(lubeck.name)?.value.size, size);
+      assert.equal(lubeck.publicLog.cosignatures.list()[0]?.checkpoint.size, size);
+    }
+    assert.equal(bruges.store.auditLog.size, before);
+  });
+
+  test('keep cosignatures over a restart', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    await lubeck.publicLog.stop();
+    const [stored] = storedCosignatures(lubeck.store);
+    assert.equal(stored?.witness.name, 'bruges.example');
+    assert.equal(stored.checkpoint.size, lubeck.store.auditLog.size);
+  });
+
+  test('do not take messages that overtake each other for a log that shrank', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const late = overWire(await lubeck.witness.part(bruges.name));
+    await lubeck.write(3);
+    await beat(lubeck, bruges);
+    await bruges.witness.heard({ name: lubeck.name, uid: await bruges.addPeer(lubeck.name) }, late);
+    assert.equal(finding(bruges, lubeck.name), undefined);
+    assert.equal(bruges.witness.logs.get(lubeck.name)?.value.size, lubeck.store.auditLog.size);
+  });
+
+  test('persist what they verified before they cosign it', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    await lubeck.write(1);
+    const part = overWire(await lubeck.witness.part(bruges.name));
+    const uid = await bruges.addPeer(lubeck.name);
+    const commit = bruges.store.commit.bind(bruges.store);
+    bruges.store.commit = () => Promise.reject(new Error('the disk is full'));
+    await bruges.witness.heard({ name: lubeck.name, uid }, part);
+    const { held } = await bruges.witness.part(lubeck.name);
+    assert.equal(held?.size, (part.checkpoint?.size ?? 0) - 1);
+    assert.match(bruges.logged.join(''), /cannot witness an audit log/);
+    bruges.store.commit = commit;
+    await bruges.witness.heard({ name: lubeck.name, uid }, part);
+    assert.equal((await bruges.witness.part(lubeck.name)).held?.size, part.checkpoint?.size);
+  });
+
+  test('decide by compare-and-set where two histories come at once', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const base = overWire(await lubeck.witness.part(bruges.name));
+    const signer = testSigner(lubeck.name, 1);
+    const size = lubeck.store.auditLog.size;
+    const fork = await signCheckpoint(signer, { size, rootHash: Buffer.alloc(32, 7) });
+    const uid = await bruges.addPeer(lubeck.name);
+    await Promise.all([
+      bruges.witness.heard({ name: lubeck.name, uid }, base),
+      bruges.witness.heard({ name: lubeck.name, uid }, { ...base, checkpoint: fork }),
+    ]);
+    assert.equal(finding(bruges, lubeck.name), 'Forked');
+    assert.equal(await cosigns(bruges, lubeck.name), false);
+  });
+});
+
+describe('a log that', () => {
+  async function seen(): Promise<Awaited<ReturnType<typeof pair>>> {
+    const sites = await pair();
+    await acquainted(sites.lubeck, sites.bruges);
+    await sites.lubeck.write(20);
+    await beat(sites.lubeck, sites.bruges);
+    return sites;
+  }
+
+  /** The finding is in the record, the condition, the metric and the audit log, with its proof. */
+  async function shows(bruges: TestWitnessSite, reason: string, why: RegExp): Promise<void> {
+    const found = bruges.witness.logs.get('lubeck.example')?.value.finding;
+    assert.equal(found?.reason, reason);
+    assert.match(found.message, why);
+    assert.equal(await bruges.condition('lubeck.example'), reason);
+    assert.match(
+      bruges.metrics.expose(),
+      new RegExp(`hansa_peer_log_finding\\{peer="lubeck.example",reason="${reason}"\\} 1`),
+    );
+    const rows = await bruges.events('witness.finding');
+    assert.equal(rows.length, 1);
+    for (const note of found.proof) assert.ok(rows[0]?.reason?.includes(note.slice(0, 60)));
+    assert.equal(await cosigns(bruges, 'lubeck.example'), false);
+  }
+
+  test('shrank is shown, with both checkpoints', async () => {
+    const { bruges } = await seen();
+    // An older copy of the log, with the same key.
+    const old = await testWitnessSite('lubeck.example', { seed: 1 });
+    await beat(old, bruges);
+    await beat(old, bruges);
+    await shows(bruges, 'Shrank', /has \d+ events, and this site has seen/);
+    assert.equal(bruges.witness.logs.get('lubeck.example')?.value.finding?.proof.length, 2);
+  });
+
+  test('was put back to an older copy stops signing when a peer shows a larger checkpoint', async () => {
+    const { bruges } = await seen();
+    const old = await testWitnessSite('lubeck.example', { seed: 1 });
+    assert.ok(old.publicLog.problem === undefined);
+    await beat(old, bruges);
+    assert.match(old.audit.problem?.message ?? '', /an older copy of the data folder was put back/);
+    await assert.rejects(old.audit.checkpoint(), /older copy/);
+    assert.equal((await old.events('audit.contradicted')).length, 1);
+    assert.equal(await cosigns(old, 'bruges.example'), false);
+  });
+
+  test('was put back stays unsigned over a restart', async () => {
+    const { bruges } = await seen();
+    const database = new MemoryDatabase();
+    const old = await testWitnessSite('lubeck.example', { seed: 1, database });
+    await beat(old, bruges);
+    await old.store.close();
+    const again = await testWitnessSite('lubeck.example', { seed: 1, database });
+    assert.match(again.audit.problem?.message ?? '', /older copy/);
+  });
+
+  test('was rewritten and signed again is shown as forked, and stops signing', async () => {
+    const { bruges } = await seen();
+    const other = await testWitnessSite('lubeck.example', { seed: 1 });
+    await other.clock.advance(60_000);
+    await other.write(40);
+    await beat(other, bruges);
+    await beat(other, bruges);
+    const reason = bruges.witness.logs.get('lubeck.example')?.value.finding?.reason;
+    assert.equal(reason, 'Forked');
+    await shows(bruges, 'Forked', /are not those that this site has seen/);
+    assert.match(other.audit.problem?.message ?? '', /are others: they were changed/);
+  });
+
+  test('is no longer signed is shown', async () => {
+    const { lubeck, bruges } = await seen();
+    await beat(lubeck, bruges, ({ checkpoint: _gone, ...part }) => part);
+    await shows(bruges, 'Unsigned', /no longer signs/);
+  });
+
+  test('is no longer spoken of is shown', async () => {
+    const { bruges } = await seen();
+    const uid = await bruges.addPeer('lubeck.example');
+    await bruges.witness.heard({ name: 'lubeck.example', uid }, undefined);
+    await shows(bruges, 'Unsigned', /no longer signs/);
+  });
+
+  test('is signed by another key is shown', async () => {
+    const { bruges } = await seen();
+    const thief = await testWitnessSite('lubeck.example', { seed: 9 });
+    await beat(thief, bruges);
+    const found = bruges.witness.logs.get('lubeck.example')?.value;
+    assert.equal(found?.finding?.reason, 'KeyChanged');
+    assert.match(found.key, /^lubeck\.example\+/);
+    assert.notEqual(found.key, thief.publicLog.verifier.text);
+  });
+
+  test('is that of another site is shown', async () => {
+    const { lubeck, bruges } = await seen();
+    const novgorod = await testWitnessSite('novgorod.example', { seed: 3 });
+    const foreign = novgorod.publicLog.checkpoint;
+    assert.ok(foreign);
+    await beat(lubeck, bruges, (part) => ({ ...part, checkpoint: foreign }));
+    await shows(bruges, 'Unsigned', /belongs to the log novgorod\.example/);
+  });
+
+  test('comes with a proof of the wrong size or none is shown, and not cosigned', async () => {
+    for (const change of [
+      (hashes: readonly Buffer[]) => hashes.slice(1),
+      (hashes: readonly Buffer[]) => [...hashes, Buffer.alloc(32)],
+    ]) {
+      const { lubeck, bruges } = await seen();
+      await lubeck.write(9);
+      await beat(lubeck, bruges, (part) => ({
+        ...part,
+        proofs: part.proofs.map(({ from, hashes }) => ({ from, hashes: change(hashes) })),
+      }));
+      await shows(bruges, 'Forked', /are not those/);
+    }
+    const { lubeck, bruges } = await seen();
+    await lubeck.write(9);
+    await beat(lubeck, bruges, (part) => ({ ...part, proofs: [] }));
+    await shows(bruges, 'Unproven', /does not prove/);
+  });
+
+  test('is acknowledged by an operator starts over, and the record says who', async () => {
+    const { bruges } = await seen();
+    const old = await testWitnessSite('lubeck.example', { seed: 1 });
+    await beat(old, bruges);
+    await beat(old, bruges);
+    const by = { caller: { user: 'alice', groups: [], via: 'certificate' }, origin: {} } as never;
+    await bruges.witness.acknowledge('lubeck.example', by);
+    assert.equal(finding(bruges, 'lubeck.example'), undefined);
+    assert.equal(bruges.witness.logs.get('lubeck.example')?.value.size, 0);
+    const [row] = await bruges.events('witness.acknowledge');
+    assert.equal(row?.actor.user, 'alice');
+    await assert.rejects(bruges.witness.acknowledge('lubeck.example', by), /no finding/);
+  });
+});
+
+describe('cosignatures', () => {
+  test('that are replayed, of another witness or forged are not taken', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const old = await bruges.witness.part(lubeck.name);
+    await lubeck.write(5);
+    await beat(lubeck, bruges);
+    await beat(lubeck, bruges);
+    const newest = lubeck.publicLog.cosignatures.list();
+    const uid = await lubeck.addPeer(bruges.name);
+    await lubeck.witness.heard({ name: bruges.name, uid }, overWire(old));
+    assert.deepEqual(lubeck.publicLog.cosignatures.list(), newest);
+
+    // Another peer sends the cosignature of bruges as its own.
+    const novgorod = await testWitnessSite('novgorod.example', { seed: 3 });
+    await beat(lubeck, novgorod);
+    const theirs = await bruges.witness.part(lubeck.name);
+    await beat(novgorod, lubeck, (part) => ({
+      ...part,
+      ...(theirs.held && { held: theirs.held }),
+    }));
+    assert.ok(
+      !lubeck.publicLog.cosignatures.list().some(({ witness }) => witness.name === novgorod.name),
+    );
+  });
+
+  test('of a checkpoint that this site never signed are refused and audited', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const forged = await signCheckpoint(testSigner(lubeck.name, 8), {
+      size: 9999,
+      rootHash: Buffer.alloc(32, 1),
+    });
+    await beat(bruges, lubeck, (part) => ({ ...part, held: forged }));
+    assert.equal(lubeck.audit.problem, undefined);
+    const [row] = await lubeck.events('witness.refuse');
+    assert.equal(row?.outcome, 'deny');
+    assert.match(row.reason ?? '', /no signature by the key/);
+  });
+});
+
+describe('three sites that pass on checkpoints', () => {
+  async function three() {
+    const options = { passesOn: true };
+    const lubeck = await testWitnessSite('lubeck.example', { seed: 1, ...options });
+    const bruges = await testWitnessSite('bruges.example', { seed: 2, ...options });
+    const novgorod = await testWitnessSite('novgorod.example', { seed: 3, ...options });
+    for (const [a, b] of [
+      [lubeck, bruges],
+      [bruges, novgorod],
+      [lubeck, novgorod],
+    ] as const) {
+      await acquainted(a, b);
+    }
+    return { lubeck, bruges, novgorod };
+  }
+
+  test('find nothing wrong with honest logs that grow', async () => {
+    const { lubeck, bruges, novgorod } = await three();
+    for (let round = 0; round < 4; round++) {
+      await lubeck.write(3);
+      await beat(lubeck, bruges);
+      await beat(bruges, novgorod);
+      await lubeck.write(2);
+      await beat(novgorod, lubeck);
+      await beat(novgorod, bruges);
+    }
+    for (const site of [lubeck, bruges, novgorod]) {
+      for (const { name, value } of site.witness.logs.list()) {
+        assert.equal(value.finding, undefined, `${site.name} about ${name}`);
+      }
+    }
+  });
+
+  test('find a log that shows two of them different histories of one size', async () => {
+    const { lubeck, bruges, novgorod } = await three();
+    const twin = await twinOf(lubeck);
+    await beat(twin, novgorod);
+    await beat(twin, novgorod);
+    await lubeck.write(twin.store.auditLog.size - lubeck.store.auditLog.size);
+    await beat(lubeck, bruges);
+    assert.equal(finding(novgorod, lubeck.name), undefined);
+    await beat(bruges, novgorod);
+    await beat(novgorod, bruges);
+    assert.equal(finding(bruges, lubeck.name) ?? finding(novgorod, lubeck.name), 'SplitView');
+  });
+
+  test('find a split view of different sizes by asking the log for a proof', async () => {
+    const { lubeck, bruges, novgorod } = await three();
+    const twin = await twinOf(lubeck);
+    await lubeck.write(4);
+    await twin.write(7);
+    await beat(lubeck, bruges);
+    await beat(twin, novgorod);
+    await beat(twin, novgorod);
+    await beat(bruges, novgorod);
+    await beat(novgorod, bruges);
+    assert.equal(finding(bruges, lubeck.name), undefined);
+    await beat(bruges, lubeck);
+    assert.equal(finding(bruges, lubeck.name), 'SplitView');
+    const found = bruges.witness.logs.get(lubeck.name)?.value.finding;
+    assert.match(found?.message ?? '', /showed novgorod\.example a checkpoint/);
+    assert.equal(found?.proof.length, 2);
+  });
+
+  test('pass on nothing where one of two does not want it', async () => {
+    const { bruges } = await three();
+    const quiet = await testWitnessSite('hamburg.example', { seed: 4 });
+    await acquainted(quiet, bruges);
+    assert.deepEqual((await bruges.witness.part(quiet.name)).others, []);
+    assert.deepEqual((await quiet.witness.part(bruges.name)).others, []);
+  });
+
+  test('pass on at most eight, and take turns', async () => {
+    const hub = await testWitnessSite('hub.example', { seed: 50, passesOn: true });
+    const reader = await testWitnessSite('reader.example', { seed: 51, passesOn: true });
+    await acquainted(reader, hub);
+    for (let i = 0; i < 11; i++) {
+      await acquainted(await testWitnessSite(`site-${i}.example`, { seed: 60 + i }), hub);
+    }
+    await beat(reader, hub);
+    const seen = new Set<string>();
+    for (let i = 0; i < 3; i++) {
+      const { others } = await hub.witness.part(reader.name);
+      assert.equal(others.length, mostPassedOn);
+      for (const { origin } of others) seen.add(origin);
+    }
+    assert.equal(seen.size, 11);
+  });
+
+  test('refuse and audit a checkpoint that a peer made up for another log', async () => {
+    const { lubeck, bruges, novgorod } = await three();
+    const made = await signCheckpoint(testSigner(lubeck.name, 77), {
+      size: 5000,
+      rootHash: Buffer.alloc(32, 1),
+    });
+    await beat(novgorod, bruges, (part) => ({ ...part, others: [made] }));
+    assert.equal(finding(bruges, lubeck.name), undefined);
+    const [row] = await bruges.events('witness.refuse');
+    assert.match(row?.actor.user ?? '', /novgorod\.example/);
+  });
+
+  /** Another process with the same key and the same records so far. */
+  async function twinOf(site: TestWitnessSite): Promise<TestWitnessSite> {
+    const database = new MemoryDatabase();
+    const twin = await testWitnessSite(site.name, { seed: 1, passesOn: true, database });
+    const rows = await site.store.auditLog.read(1, 1000);
+    await twin.store.commit({ audit: rows.map((row) => ({ encode: () => row })) });
+    for (const { name, value } of site.witness.logs.list()) {
+      await twin.witness.logs.put(name, undefined, value);
+    }
+    await twin.clock.advance(60_000);
+    await twin.write(4);
+    return twin;
+  }
+});

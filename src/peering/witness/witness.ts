@@ -1,0 +1,419 @@
+// Witnesses the audit logs of peers: verifies what they send, persists it, and only then cosigns it. It
+// also collects the cosignatures of this site's own log. A problem here never fails a heartbeat.
+
+import { createHash } from 'node:crypto';
+import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import { requestedBy, type Requester } from '../../core/access/audit-draft.ts';
+import {
+  parseCheckpoint,
+  type SignedCheckpoint,
+  verifyCheckpoint,
+} from '../../core/audit/checkpoint.ts';
+import { witnessVerifier } from '../../core/audit/cosignature.ts';
+import type { AuditActor } from '../../core/audit/event.ts';
+import { isOriginOf, readIntroduction, siteOfOrigin } from '../../core/audit/introduction.ts';
+import type { Audit } from '../../core/audit/log.ts';
+import { parseVerifier } from '../../core/audit/note.ts';
+import type { PublicLog } from '../../core/audit/public-log.ts';
+import { storedRestore } from '../../core/audit/restore-record.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
+import type { Log } from '../../core/log/log.ts';
+import { setCondition } from '../../core/reconcile/conditions.ts';
+import { kindReader } from '../../core/store/reader.ts';
+import type { AuditRow, Store } from '../../core/store/store.ts';
+import type { Kept } from '../handshake/records.ts';
+import type { PeerRepository } from '../peers/peer-repository.ts';
+import { conditionOf, type FindingReason, wordsOf } from './finding.ts';
+import { encodeLogPart, type LogPart, type LogProof, maxLogPartBytes } from './log-part.ts';
+import { bare, held, nextLog, withFinding } from './next-log.ts';
+import { PassedOn, type Settled } from './passed-on.ts';
+import { emptyHead, headOf, type WitnessedLog, WitnessedLogs } from './witnessed-logs.ts';
+
+export interface WitnessParts {
+  readonly trustDomain: TrustDomain;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly audit: Pick<Audit, 'record' | 'deny'>;
+  readonly publicLog: PublicLog;
+  readonly peers: Pick<PeerRepository, 'note'>;
+  /** Whether to pass on checkpoints of peers to other peers that do so too. */
+  readonly passesOn: boolean;
+}
+
+/** The peer that sent a message. */
+export interface Sender {
+  readonly name: string;
+  readonly uid: string;
+}
+
+const peersReader = kindReader(federationPeerKind);
+
+/** After more conflicts in a row, the next heartbeat tries again. */
+const maxAttempts = 4;
+const actor: AuditActor = { user: 'system:witness', groups: [], via: 'controller' };
+/** A log with one of these findings starts over when an operator acknowledges it. */
+const contradictions: ReadonlySet<FindingReason> = new Set([
+  'Shrank',
+  'Forked',
+  'Unproven',
+  'SplitView',
+  'KeyChanged',
+]);
+
+export class Witness {
+  readonly logs: WitnessedLogs;
+  readonly #parts: WitnessParts;
+  readonly #passedOn = new PassedOn();
+  /** What each peer said last. */
+  readonly #last = new Map<string, LogPart>();
+  readonly #introductions = new Map<string, Promise<string>>();
+  /** The cosigned checkpoint of each log, so that one head is cosigned once. */
+  readonly #cosigned = new Map<string, SignedCheckpoint>();
+
+  constructor(parts: WitnessParts) {
+    this.#parts = parts;
+    this.logs = new WitnessedLogs(parts.store);
+  }
+
+  /** The part about logs of the next message to this peer. */
+  async part(name: string): Promise<LogPart> {
+    const { publicLog, store, passesOn } = this.#parts;
+    const last = this.#last.get(name);
+    const { checkpoint } = publicLog;
+    const proofs: LogProof[] = [];
+    const sizes = checkpoint === undefined ? [] : [last?.held?.size ?? 0, ...(last?.asks ?? [])];
+    for (const from of new Set(sizes)) {
+      const hashes = await publicLog.proof(from, checkpoint as SignedCheckpoint);
+      if (hashes !== undefined && from > 0) proofs.push({ from, hashes });
+    }
+    const holds = await this.#held(name);
+    const restored = storedRestore(store);
+    const part: LogPart = {
+      ...(last?.held === undefined ? { introduction: await this.introduction(name) } : {}),
+      ...(checkpoint === undefined ? {} : { checkpoint }),
+      proofs,
+      ...(holds === undefined ? {} : { held: holds }),
+      ...(last?.held === undefined ? {} : { seen: last.held.size }),
+      asks: this.#passedOn.asks(name),
+      passesOn,
+      others: passesOn && last?.passesOn === true ? this.#passOn(name) : [],
+      ...(restored === undefined ? {} : { restored }),
+    };
+    const bytes = Buffer.byteLength(JSON.stringify(encodeLogPart(part)));
+    return bytes > maxLogPartBytes ? { ...part, others: [] } : part;
+  }
+
+  /** The key of this site's log, signed for this peer. */
+  introduction(name: string): Promise<string> {
+    let text = this.#introductions.get(name);
+    if (text === undefined) {
+      text = this.#parts.publicLog.introduce(name);
+      this.#introductions.set(name, text);
+    }
+    return text;
+  }
+
+  /** In the handshake with a peer: takes the key of its log, and answers with the key of this site's log. */
+  async exchange(
+    { metadata }: FederationPeer,
+    introduction: string | undefined,
+  ): Promise<{ readonly logIntroduction: string }> {
+    if (introduction !== undefined) await this.introduced(metadata, introduction);
+    return { logIntroduction: await this.introduction(metadata.name) };
+  }
+
+  /** In the handshake: the key of the peer's log, before its first heartbeat. */
+  async introduced(sender: Sender, introduction: string): Promise<void> {
+    const { trustDomain } = this.#parts;
+    await this.#guarded(sender.name, async () => {
+      const { text } = readIntroduction(introduction, sender.name, trustDomain.name);
+      const before = this.logs.get(sender.name);
+      if (before?.value.key === text) return;
+      // Nothing but the key is known. A changed key is judged with the first heartbeat.
+      if (before === undefined) {
+        await this.logs.put(sender.name, before, { uid: sender.uid, key: text, ...emptyHead });
+      }
+    });
+  }
+
+  /** Handles the part about logs of a message. `sent`: the part of the request that it answers. */
+  async heard(sender: Sender, part: LogPart | undefined, sent?: LogPart): Promise<void> {
+    const { name } = sender;
+    if (part === undefined) this.#last.delete(name);
+    else this.#last.set(name, part);
+    await this.#guarded(name, async () => {
+      if (part?.held !== undefined) await this.#ownLog(name, part.held);
+      const offered = await this.#theirLog(sender, part, sent);
+      if (part !== undefined && offered !== undefined) {
+        for (const settled of this.#passedOn.settle(name, offered, part.proofs, sent?.asks)) {
+          await this.#settled(name, settled);
+        }
+      }
+      if (part !== undefined && this.#parts.passesOn) await this.#others(name, part.others);
+      await this.#show(name);
+    });
+  }
+
+  /** Forgets what a peer said. Its record stays. */
+  forget(name: string): void {
+    this.#last.delete(name);
+    this.#introductions.delete(name);
+    this.#cosigned.delete(name);
+    this.#passedOn.forget(name);
+  }
+
+  /** Whether the size in the record counts: this site was not restored since, or it was confirmed. */
+  isConfirmed({ confirmed }: WitnessedLog): boolean {
+    return confirmed === this.#restoreId();
+  }
+
+  /** An operator has checked the finding. A contradicted log starts over with its next checkpoint. */
+  async acknowledge(name: string, by: Requester): Promise<void> {
+    const before = this.#known(name);
+    const { finding, ...log } = before.value;
+    if (finding === undefined) {
+      throw new HansaError('HANSA_CONFLICT', `There is no finding about the audit log of ${name}.`);
+    }
+    const keyChange = finding.reason === 'KeyChanged' ? finding.proof.at(-1) : undefined;
+    const key =
+      keyChange === undefined
+        ? log.key
+        : readIntroduction(keyChange, name, this.#parts.trustDomain.name).text;
+    const next = contradictions.has(finding.reason) ? { ...log, key, ...emptyHead, note: '' } : log;
+    await this.#operate(
+      before,
+      next,
+      by,
+      'witness.acknowledge',
+      `acknowledged ${wordsOf(finding)}`,
+    );
+  }
+
+  /** An operator has confirmed the size that this site holds after its restore. */
+  async confirm(name: string, by: Requester): Promise<void> {
+    const before = this.#known(name);
+    const confirmed = this.#restoreId();
+    if (confirmed === undefined || before.value.confirmed === confirmed) {
+      throw new HansaError(
+        'HANSA_CONFLICT',
+        `The size of the audit log of ${name} needs no confirmation.`,
+      );
+    }
+    const reason = `confirmed ${before.value.size} events after the restore of this site`;
+    await this.#operate(before, { ...before.value, confirmed }, by, 'witness.confirm', reason);
+  }
+
+  #known(name: string): Kept<WitnessedLog> {
+    const known = this.logs.get(name);
+    if (known !== undefined) return known;
+    throw new HansaError('HANSA_NOT_FOUND', `This site witnesses no audit log of ${name}.`);
+  }
+
+  async #operate(
+    before: Kept<WitnessedLog>,
+    next: WitnessedLog,
+    by: Requester,
+    verb: string,
+    reason: string,
+  ): Promise<void> {
+    const { name } = before;
+    const row = this.#parts.audit.record({
+      ...requestedBy(by),
+      verb,
+      kind: 'FederationPeer',
+      name,
+      outcome: 'allow',
+      reason,
+    });
+    await this.logs.put(name, before, next, [row]);
+    await this.#show(name);
+  }
+
+  /** Compares this site's log with what a peer holds of it, and keeps the cosignature. */
+  async #ownLog(name: string, checkpoint: SignedCheckpoint): Promise<void> {
+    const { publicLog, trustDomain } = this.#parts;
+    const { origin } = checkpoint;
+    // Held by a peer that has not heard of a restore yet.
+    if (origin !== publicLog.verifier.name && isOriginOf(origin, trustDomain.name)) return;
+    if (!(await publicLog.compare(checkpoint))) return;
+    const known = this.logs.get(name);
+    if (known === undefined) return;
+    publicLog.cosignatures.add(checkpoint, witnessVerifier(name, parseVerifier(known.value.key)));
+  }
+
+  /** Resolves to the verified checkpoint of the message if it extends what this site holds. */
+  async #theirLog(
+    sender: Sender,
+    part: LogPart | undefined,
+    sent: LogPart | undefined,
+  ): Promise<SignedCheckpoint | undefined> {
+    const { clock, trustDomain } = this.#parts;
+    const { name } = sender;
+    for (let attempt = 1; ; attempt++) {
+      const before = this.logs.get(name);
+      const { log, offered, refused } = nextLog(before?.value, {
+        ...sender,
+        self: trustDomain.name,
+        part,
+        ...(sent === undefined ? {} : { answerTo: sent.held?.size ?? 0 }),
+        nowMs: clock.now(),
+      });
+      for (const why of refused) this.#deny(name, why);
+      if (log === undefined || log === before?.value) return offered;
+      try {
+        await this.#put(name, before, log);
+        return offered;
+      } catch (error) {
+        if (!hasCode(error, 'HANSA_CONFLICT') || attempt >= maxAttempts) throw error;
+      }
+    }
+  }
+
+  async #put(
+    name: string,
+    before: Kept<WitnessedLog> | undefined,
+    log: WitnessedLog,
+  ): Promise<void> {
+    const { finding } = log;
+    const rows: AuditRow[] =
+      finding === undefined || finding === before?.value.finding
+        ? []
+        : [
+            this.#parts.audit.record({
+              actor,
+              verb: 'witness.finding',
+              kind: 'FederationPeer',
+              name,
+              outcome: 'error',
+              code: 'HANSA_AUDIT_INVALID',
+              reason: wordsOf(finding),
+            }),
+          ];
+    await this.logs.put(name, before, log, rows);
+  }
+
+  /** Checkpoints of other logs that this peer passed on. */
+  async #others(from: string, others: readonly SignedCheckpoint[]): Promise<void> {
+    for (const checkpoint of others) {
+      const name = siteOfOrigin(checkpoint.origin);
+      if (name === this.#parts.trustDomain.name) {
+        await this.#guarded(from, () => this.#ownLog(from, checkpoint));
+        continue;
+      }
+      const known = this.logs.get(name);
+      if (known === undefined || name === from) continue;
+      const verifier = parseVerifier(known.value.key);
+      if (verifier.name !== checkpoint.origin) continue;
+      await this.#guarded(from, async () => {
+        verifyCheckpoint(checkpoint, verifier);
+        const settled = this.#passedOn.offer(name, from, checkpoint, headOf(known.value));
+        if (settled === undefined) return;
+        await this.#settled(name, settled);
+        await this.#show(name);
+      });
+    }
+  }
+
+  async #settled(name: string, settled: Settled): Promise<void> {
+    const before = this.logs.get(name);
+    if (before === undefined) return;
+    const log = before.value;
+    const { checkpoint } = settled.question;
+    if (settled.kind === 'contradicts') {
+      const proof = [...held(log), bare(checkpoint, parseVerifier(log.key))];
+      const next = withFinding(log, 'SplitView', settled.message, proof, this.#parts.clock.now());
+      if (next !== log) await this.#put(name, before, next);
+      return;
+    }
+    // Another peer has seen at least as much as this site, of the same history.
+    if (this.isConfirmed(log) || checkpoint.size < log.size) return;
+    const confirmed = this.#restoreId() as string;
+    const row = this.#parts.audit.record({
+      actor,
+      verb: 'witness.confirm',
+      kind: 'FederationPeer',
+      name,
+      outcome: 'allow',
+      reason: `${settled.question.from} confirmed ${checkpoint.size} events after the restore of this site`,
+    });
+    await this.logs.put(name, before, { ...log, confirmed }, [row]);
+  }
+
+  /** The checkpoint of this peer that this site holds, cosigned where that is allowed. */
+  async #held(name: string): Promise<SignedCheckpoint | undefined> {
+    const log = this.logs.get(name)?.value;
+    const note = log && held(log)[0];
+    if (note === undefined) return undefined;
+    const checkpoint = parseCheckpoint(note);
+    const { publicLog } = this.#parts;
+    // A restored log is a new one, and its finding says nothing against it.
+    const doubted = log?.finding !== undefined && log.finding.reason !== 'Restored';
+    if (log === undefined || doubted || publicLog.problem !== undefined || !this.isConfirmed(log)) {
+      return checkpoint;
+    }
+    let cosigned = this.#cosigned.get(name);
+    if (cosigned?.body !== checkpoint.body) {
+      cosigned = await publicLog.cosign(checkpoint);
+      this.#cosigned.set(name, cosigned);
+    }
+    return cosigned;
+  }
+
+  #passOn(receiver: string): readonly SignedCheckpoint[] {
+    const all = this.logs
+      .list()
+      .filter(({ name }) => name !== receiver)
+      .flatMap(({ value }) => held(value));
+    return this.#passedOn.pick(receiver, all.map(parseCheckpoint));
+  }
+
+  /** Shows the state of the log in the status of the peer. */
+  async #show(name: string): Promise<void> {
+    const log = this.logs.get(name)?.value;
+    if (log === undefined) return;
+    const { peers, clock, store } = this.#parts;
+    const condition = conditionOf(log.finding, this.isConfirmed(log));
+    const shown = peersReader.get(store, name)?.status?.conditions;
+    if (setCondition(shown, condition, clock.now()) === shown) return;
+    await peers.note(name, (status) => ({
+      ...status,
+      conditions: setCondition(status.conditions, condition, clock.now()),
+    }));
+  }
+
+  #restoreId(): string | undefined {
+    const record = storedRestore(this.#parts.store);
+    return record === undefined
+      ? undefined
+      : createHash('sha256').update(record).digest('hex').slice(0, 16);
+  }
+
+  async #guarded(name: string, run: () => Promise<unknown>): Promise<void> {
+    try {
+      await run();
+    } catch (error) {
+      if (hasCode(error, 'HANSA_AUDIT_INVALID')) this.#deny(name, error.message);
+      else this.#parts.log.warn('cannot witness an audit log', { peer: name, error });
+    }
+  }
+
+  #deny(name: string, reason: string): void {
+    this.#parts.audit.deny({
+      actor: {
+        user: SpiffeId.of(TrustDomain.parse(name), 'hansa', 'site').toString(),
+        groups: [],
+        via: 'certificate',
+      },
+      verb: 'witness.refuse',
+      kind: 'FederationPeer',
+      name,
+      outcome: 'deny',
+      code: 'HANSA_AUDIT_INVALID',
+      reason,
+    });
+  }
+}

@@ -1,0 +1,69 @@
+// What this site holds of each peer's audit log: its key, and the newest checkpoint that this site has
+// verified. Every change is a compare-and-set. A record outlives its peer, so that a peer that comes
+// back under the same name cannot show another history.
+
+import type { Commit, Store } from '../../core/store/store.ts';
+import { emptyRoot } from '../../core/merkle/tree.ts';
+import { recordReader } from '../../core/store/reader.ts';
+import { type Kept, Records } from '../handshake/records.ts';
+import type { Finding } from './finding.ts';
+import type { Head } from './judge.ts';
+
+export const witnessedCollection = 'peering.witnessed';
+
+export interface WitnessedLog {
+  /** The uid of the peer that introduced the key. */
+  readonly uid: string;
+  /** The verifier key of the log. Its name is the origin. */
+  readonly key: string;
+  readonly size: number;
+  /** In base64. */
+  readonly rootHash: string;
+  /** The newest verified checkpoint, with the signature of the log only. Absent or empty while the size is 0. */
+  readonly note?: string;
+  /** Stays until an operator acknowledges it. */
+  readonly finding?: Finding;
+  /** The restore records of the peer that this site has accepted, the last one only. */
+  readonly restore?: string;
+  /** The restore of this site after which the size was confirmed (`restoreId`). */
+  readonly confirmed?: string;
+}
+
+const reader = recordReader<WitnessedLog>(witnessedCollection);
+
+export class WitnessedLogs {
+  readonly #records: Records<WitnessedLog>;
+
+  constructor(store: Store) {
+    this.#records = new Records(store, reader);
+  }
+
+  get(name: string): Kept<WitnessedLog> | undefined {
+    return this.#records.get(name);
+  }
+
+  list(): readonly Kept<WitnessedLog>[] {
+    return this.#records.list();
+  }
+
+  /** Rejects with HANSA_CONFLICT if the record has changed since `before`. */
+  put(
+    name: string,
+    before: Kept<WitnessedLog> | undefined,
+    value: WitnessedLog,
+    audit: NonNullable<Commit['audit']> = [],
+  ): Promise<void> {
+    return this.#records.put(name, before, value, audit);
+  }
+}
+
+/** A log of which this site has seen no event. */
+export function newLog(uid: string, key: string): WitnessedLog {
+  return { uid, key, ...emptyHead };
+}
+
+export const emptyHead = { size: 0, rootHash: emptyRoot.toString('base64') } as const;
+
+export function headOf({ size, rootHash }: WitnessedLog): Head {
+  return { size, rootHash: Buffer.from(rootHash, 'base64') };
+}
