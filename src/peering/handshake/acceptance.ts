@@ -1,7 +1,7 @@
 // The steps of an acceptance, in their order, and their outcomes in the status of the peer. Hard steps
 // end the acceptance where they fail. Soft steps leave a warning, and an operator can repeat them.
 //
-// Handshake, command line and re-enrolment share the same orchestration: `handshake.ts` takes the hard
+// Handshake and command line share the same orchestration: `handshake.ts` takes the hard
 // steps along the table of peer states, then runs the soft steps of this file. Every step is idempotent,
 // and the status tells which steps are left, so a crash between any two of them loses nothing.
 

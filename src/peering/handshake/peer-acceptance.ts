@@ -1,4 +1,4 @@
-// The one orchestration of an acceptance, for both sides, the command line and re-enrolment. Takes the
+// The one orchestration of an acceptance, for both sides and the command line. Takes the
 // hard steps along the table of peer states as far as the handshake record allows, then the soft steps,
 // and records each outcome in the status of the peer. It can stop anywhere and run again.
 
