@@ -93,9 +93,11 @@ suite('a grant in a table', () => {
   test('shows scopes and objects that an older version stored', () => {
     assert.equal(cells({ scopes: ['nothing-at-all'] })['Scopes'], 'nothing-at-all');
     assert.equal(cells({ scopes: [] })['Scopes'], 'none');
-    assert.deepEqual(tableRow(federationGrantKind, { metadata: { name: 'a' } }, 0).slice(0, 7), [
+    assert.deepEqual(tableRow(federationGrantKind, { metadata: { name: 'a' } }, 0).slice(0, 9), [
       'a',
       null,
+      'none',
+      'none',
       'none',
       'read',
       'none',
