@@ -17,6 +17,7 @@ import {
 } from './listeners.ts';
 import type { SourceAddresses } from '../http/source-address.ts';
 import { OpenStreams, shareConnections } from './stranger-limits.ts';
+import { EarlierConnections } from './earlier-connections.ts';
 import { followCertificate, webServerOptions } from './web-listener.ts';
 
 export interface SiteListenersParts {
@@ -52,7 +53,15 @@ export class SiteListeners {
   async federation(address: ListenAddress, handler: PublicHandler): Promise<Listener> {
     const { clock, limits, sources } = this.#parts;
     const bounded = new OpenStreams(clock).before(handler);
-    const listener = await this.tls(address, sources.before('federation', bounded));
+    const ending = new EarlierConnections(this.#parts.credentials);
+    const listener = await this.tls(
+      address,
+      sources.before('federation', (request, response) => {
+        ending.endAfter(request, response);
+        bounded(request, response);
+      }),
+    );
+    ending.follow(listener.server);
     shareConnections(listener.server, limits.maxConnections, sources.isProxy);
     return listener;
   }
