@@ -26,7 +26,7 @@ export function witnessCommand(kit: CommandKit): Command {
 function listCommand(kit: CommandKit): Command {
   return new Command('list')
     .description('list the logs with the number of verified events and findings')
-    .addOption(kit.outputOption(['json', 'yaml']))
+    .addOption(kit.outputOption(['json', 'yaml', 'name']))
     .addHelpText('after', '\nExamples:\n  hansa witness list')
     .action((options: Output, command: Command) =>
       kit.withClient(command, async (client) => {
@@ -34,6 +34,10 @@ function listCommand(kit: CommandKit): Command {
         const rendered = kit.renderValue({ logs }, options.output);
         if (rendered !== undefined) {
           kit.print(rendered);
+          return;
+        }
+        if (options.output.format === 'name') {
+          for (const { name } of logs) kit.print(printable(name));
           return;
         }
         if (logs.length === 0) {
