@@ -127,6 +127,15 @@ suite('a grant', () => {
     assert.match(reasonOf({}, [grant({ offers: [] })]), /^no grant/);
   });
 
+  test('that is being deleted covers nothing', () => {
+    const live = grant();
+    const metadata = { ...live.metadata, deletionTimestamp: '2026-05-31T00:00:00Z' };
+    const marked = { ...live, metadata };
+    assert.match(reasonOf({}, [marked]), /^no grant for \S+ to use db$/);
+    assert.match(reasonOf({ target: undefined }, [marked]), /^no grant/);
+    assert.equal(reasonOf({}, [marked, grant({}, 'other')]), 'covered by other');
+  });
+
   test('is told from the one that came closest', () => {
     const far = grant({ expiresAt: '2026-01-01T00:00:00Z' }, 'far');
     const near = grant({ sourceCIDRs: { cidrs: ['10.0.0.0/8'], unrestricted: false } }, 'near');

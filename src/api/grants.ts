@@ -161,8 +161,9 @@ export function targetsOf(
   return spec[grantTargetFields[type]] ?? [];
 }
 
+/** A grant that is being deleted concerns nobody, however long its finalizers keep it. */
 function concerns({ peer, target }: GrantQuestion, grant: GrantLike): boolean {
-  if (grant.spec.peer !== peer) return false;
+  if (grant.spec.peer !== peer || grant.metadata.deletionTimestamp !== undefined) return false;
   if (target !== undefined) return targetsOf(grant, target.type).includes(target.name);
   return targetTypes.some((type) => targetsOf(grant, type).length > 0);
 }

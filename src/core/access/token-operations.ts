@@ -36,7 +36,7 @@ export interface TokenParts {
   readonly tokens: TokenRegister;
   readonly audit: AccessAudit;
   /** Protects the right to approve. Tests without approvals leave it out. */
-  readonly approvers?: Pick<Approvers, 'allowToken' | 'checkRevocation'>;
+  readonly approvers?: Pick<Approvers, 'allowToken' | 'checkRevocation' | 'allow'>;
 }
 
 export interface TokenSummary {
@@ -174,24 +174,34 @@ export async function revokeToken(
       );
     const binding = parts.store.get(bindingsCollection, bindingName(name));
     const ours = binding !== undefined && isOwnBinding(binding, name);
-    const relied = parts.approvers?.checkRevocation(name);
+    const { relied, request } = parts.approvers?.checkRevocation(name) ?? {};
     const other = relied === undefined ? undefined : parts.store.get(tokensCollection, relied);
+    const spent = request && (await parts.approvers?.allow(request, { caller, origin }));
     await parts.store.commit({
-      expect: [entry, ...(ours ? [binding] : []), ...(other === undefined ? [] : [other])].map(
-        (known): RecordExpectation => ({
-          collection: known.collection,
-          name: known.name,
-          at: known.revision,
-        }),
-      ),
+      expect: [
+        ...[entry, ...(ours ? [binding] : []), ...(other === undefined ? [] : [other])].map(
+          (known): RecordExpectation => ({
+            collection: known.collection,
+            name: known.name,
+            at: known.revision,
+          }),
+        ),
+        ...(spent?.expect ?? []),
+      ],
+      put: spent?.put ?? [],
       delete: [
         { collection: tokensCollection, name },
         ...(ours ? [{ collection: bindingsCollection, name: binding.name }] : []),
       ],
       audit: [
-        draft('delete', tokenKind.kind, name, 'revoked'),
-        ...(ours ? [draft('delete', 'RoleBinding', binding.name, `Token ${name} is revoked`)] : []),
-      ].map((row) => parts.audit.record(row)),
+        ...[
+          draft('delete', tokenKind.kind, name, 'revoked'),
+          ...(ours
+            ? [draft('delete', 'RoleBinding', binding.name, `Token ${name} is revoked`)]
+            : []),
+        ].map((row) => parts.audit.record(row)),
+        ...(spent?.audit ?? []),
+      ],
     });
   });
   parts.store.facts.delete(tokensCollection, name);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { approvalKind } from '../../api/kinds/approval.ts';
 import { pruneObject, type Untyped, validateObject } from '../../api/resource-schema.ts';
-import { controllerCaller, personCaller, tokenCaller } from '../access/identity.ts';
+import { clusterCaller, controllerCaller, personCaller, tokenCaller } from '../access/identity.ts';
 import { hasCode } from '../errors/error.ts';
 import { maxPendingOfUser } from './approval-gate.ts';
 import { approvalTtlMs, expectedAt, maxChangeLength, putApproval } from './approval-object.ts';
@@ -30,6 +30,15 @@ suite('the gate', () => {
     await setPolicy({ 'peer.confirm': 'none' });
     await act(ci);
     assert.deepEqual(approvals(), []);
+  });
+
+  test('asks callers that cannot approve, also where their role allows everything', async () => {
+    const { act, bind, authorizer } = await openApprovals();
+    const cluster = clusterCaller('kontor');
+    await bind('kontor', { role: 'admin', subjects: [{ kind: 'User', name: cluster.user }] });
+    const asked = { verb: 'approve', plural: 'approvals' };
+    assert.ok(authorizer.authorize(cluster, asked).allowed);
+    await refusal(act(cluster));
   });
 
   test('requests an approval, and spends it once in the commit of the action', async () => {

@@ -114,7 +114,9 @@ export class ApprovalGate {
   modeFor(caller: Caller, mode: ApprovalMode): ApprovalMode {
     // Controllers do what users asked for and what was approved then.
     if (mode === 'none' || caller.via === 'controller') return 'none';
-    return mode === 'approver' && this.#mayApprove(caller) ? 'none' : mode;
+    // A caller without an origin cannot approve, whatever its role.
+    if (mode !== 'approver' || caller.origin === undefined) return mode;
+    return this.#mayApprove(caller) ? 'none' : mode;
   }
 
   /**

@@ -8,6 +8,7 @@ const roles: Readonly<Record<string, readonly Rule[]>> = {
   admin: [{ kinds: ['*'], verbs: ['*'] }],
   some: [{ kinds: ['Approval'], verbs: ['approve'], names: ['a'] }],
   viewer: [{ kinds: ['*'], verbs: ['get'] }],
+  writer: [{ kinds: ['Approval'], verbs: ['update'] }],
   sub: [{ kinds: ['Approval'], verbs: ['approve'], subresources: ['status'] }],
 };
 const rulesOf = (name: string) => roles[name];
@@ -20,7 +21,7 @@ suite('who may approve', () => {
   test('changes with a binding of a role that allows it', () => {
     const changes = (next?: object, live?: object) =>
       changesApprovers('RoleBinding', next, live, rulesOf);
-    for (const name of ['approver', 'admin', 'some']) {
+    for (const name of ['approver', 'admin', 'some', 'writer']) {
       assert.ok(changes(binding(name, 'a')), name);
       assert.ok(changes(undefined, binding(name, 'a')), name);
       assert.ok(changes(binding(name, 'a', 'b'), binding(name, 'a')), name);
@@ -49,5 +50,16 @@ suite('who may approve', () => {
     assert.ok(!changes(role(read, approve), role(approve)));
     assert.ok(!changes(role(read)));
     assert.ok(!changesApprovers('Site', role(approve), undefined, rulesOf));
+  });
+
+  test('changes with a role that gains or loses the right to change Approvals', () => {
+    const deciding = (...verbs: string[]) => role({ kinds: ['Approval'], verbs });
+    const changes = (next?: object, live?: object) => changesApprovers('Role', next, live, rulesOf);
+    const all = deciding('approve', 'update', 'patch');
+    assert.ok(changes(deciding('approve'), all));
+    assert.ok(changes(deciding('approve', 'patch'), all));
+    assert.ok(changes(deciding('update')));
+    assert.ok(changes(undefined, deciding('patch')));
+    assert.ok(!changes(deciding('get', 'approve', 'update', 'patch'), all));
   });
 });

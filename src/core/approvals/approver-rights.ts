@@ -5,16 +5,27 @@ import { type Rule, ruleMatchesTarget, ruleNames } from '../access/rules.ts';
 
 const approvalKindName = 'Approval';
 export const approveVerb = 'approve';
+/** A user decides an Approval by changing it, so deciding needs one of these as well. */
+export const changeVerbs = ['patch', 'update'] as const;
+const decidingVerbs = [approveVerb, ...changeVerbs];
 
-/** Which Approvals the rules allow to approve: lists of names, and `undefined` for all. */
-function approvableOf(rules: readonly Rule[]): readonly (readonly string[] | undefined)[] {
+/** Which Approvals the rules allow the verb for: lists of names, and `undefined` for all. */
+function allowedOf(
+  rules: readonly Rule[],
+  verb: string,
+): readonly (readonly string[] | undefined)[] {
   return rules
-    .filter((rule) => ruleMatchesTarget(rule, approvalKindName, approveVerb, undefined))
+    .filter((rule) => ruleMatchesTarget(rule, approvalKindName, verb, undefined))
     .map((rule) => ruleNames(rule));
 }
 
 export function grantsApproval(rules: readonly Rule[]): boolean {
-  return approvableOf(rules).length > 0;
+  return allowedOf(rules, approveVerb).length > 0;
+}
+
+/** Another role of the same user may grant the other verbs, so each counts. */
+function grantsPartOfDeciding(rules: readonly Rule[]): boolean {
+  return decidingVerbs.some((verb) => allowedOf(rules, verb).length > 0);
 }
 
 interface WithSpec {
@@ -29,15 +40,17 @@ export function changesApprovers(
   rulesOf: (role: string) => readonly Rule[] | undefined,
 ): boolean {
   if (kind === 'Role') {
-    const approvable = (role: WithSpec | undefined) =>
-      JSON.stringify(role === undefined ? [] : approvableOf(readRoleSpec(role.spec).rules));
-    return approvable(next) !== approvable(live);
+    const decidable = (role: WithSpec | undefined) => {
+      const rules = role === undefined ? [] : readRoleSpec(role.spec).rules;
+      return JSON.stringify(decidingVerbs.map((verb) => allowedOf(rules, verb)));
+    };
+    return decidable(next) !== decidable(live);
   }
   if (kind !== 'RoleBinding') return false;
   const bound = (binding: WithSpec | undefined) => {
     if (binding === undefined) return '';
     const { role, subjects } = readRoleBindingSpec(binding.spec);
-    return grantsApproval(rulesOf(role) ?? []) ? JSON.stringify([role, subjects]) : '';
+    return grantsPartOfDeciding(rulesOf(role) ?? []) ? JSON.stringify([role, subjects]) : '';
   };
   return bound(next) !== bound(live);
 }

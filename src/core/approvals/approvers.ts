@@ -8,16 +8,23 @@ import { tokenCaller } from '../access/identity.ts';
 import { tokenKind } from '../access/presets.ts';
 import { expiryOf, type TokenRecord, type TokenRegister } from '../access/token-register.ts';
 import type { Clock } from '../clock/clock.ts';
-import type { ApprovalGate, SpentApproval } from './approval-gate.ts';
+import type { ActionRequest, ApprovalGate, SpentApproval } from './approval-gate.ts';
 import { approvalsCollection } from './approval-object.ts';
-import { approveVerb, grantsApproval } from './approver-rights.ts';
-import type { ApprovalMode } from './policy.ts';
+import { approveVerb, changeVerbs, grantsApproval } from './approver-rights.ts';
+import { actionOfWrite, type ApprovalMode } from './policy.ts';
 
 export interface ApproversParts {
   readonly clock: Clock;
   readonly authorizer: Pick<Authorizer, 'authorize' | 'policy'>;
   readonly tokens: Pick<TokenRegister, 'list'>;
   readonly gate: ApprovalGate;
+}
+
+export interface CheckedRevocation {
+  /** Another token that may approve. The revocation relies on it: it must still be there at the commit. */
+  readonly relied: string;
+  /** What needs approval first. */
+  readonly request?: ActionRequest;
 }
 
 export class Approvers {
@@ -41,7 +48,7 @@ export class Approvers {
     const caller = tokenCaller(name);
     const may = (verb: string) =>
       authorizer.authorize(caller, { verb, plural: approvalsCollection }).allowed;
-    return may(approveVerb) && (may('patch') || may('update'));
+    return may(approveVerb) && changeVerbs.some(may);
   }
 
   /**
@@ -53,7 +60,10 @@ export class Approvers {
     return mode === 'two-person' && this.list().length === 0 ? 'approver' : mode;
   }
 
-  /** Asks for approval of a new token that could approve: by its role, or by bindings that name it already. */
+  /**
+   * Asks for approval of a new token that could approve: by its role, or by bindings that name it already. Any other
+   * token needs what the policy has for a new RoleBinding, because it comes with one.
+   */
   async allowToken(
     token: {
       readonly name: string;
@@ -69,34 +79,57 @@ export class Approvers {
     const isApprover = [role, ...roles].some((one) =>
       grantsApproval(policy.role(one)?.rules ?? []),
     );
-    if (!isApprover) return undefined;
     return gate.allow(
       {
         action: `${tokenKind.kind}.create`,
         verb: 'create',
         target: { kind: tokenKind.kind, name },
         change: { role, ttlSeconds },
-        summary: `create the token ${name} with the role ${role}, which can approve`,
-        mode: this.protection(gate.policy.strongest),
+        summary: `create the token ${name} with the role ${role}${isApprover ? ', which can approve' : ''}`,
+        // No rule is stronger than the strongest. Only where no token can approve, this is weaker than the rule.
+        mode: isApprover
+          ? this.protection(gate.policy.strongest)
+          : gate.policy.modeOf(actionOfWrite(gate.actions, 'RoleBinding', 'create')),
       },
       by,
     );
   }
 
   /**
-   * Throws HANSA_FORBIDDEN for the last token that may approve, where the policy needs two persons. Returns the
-   * name of another one where the revocation relies on it: it must still be there at the commit.
+   * Throws HANSA_FORBIDDEN for the last token that may approve, where the policy needs two persons. Needs
+   * approval where every other one expires earlier: then the owner could soon recover, without a second person.
    */
-  checkRevocation(name: string): string | undefined {
-    if (this.#parts.gate.policy.strongest !== 'two-person') return undefined;
+  checkRevocation(name: string): CheckedRevocation | undefined {
+    const { strongest } = this.#parts.gate.policy;
+    if (strongest !== 'two-person') return undefined;
     const approvers = this.list();
-    if (!approvers.some((one) => one.name === name)) return undefined;
-    const other = approvers.find((one) => one.name !== name);
-    if (other !== undefined) return other.name;
-    throw forbiddenObject(
-      tokenKind.plural,
-      name,
-      'no other token can approve, and the policy of the site needs two persons. Create another token with the role approver first',
-    );
+    const revoked = approvers.find((one) => one.name === name);
+    if (revoked === undefined) return undefined;
+    const [other] = approvers
+      .filter((one) => one.name !== name)
+      .toSorted((a, b) => expiryOf(b) - expiryOf(a));
+    if (other === undefined) {
+      throw forbiddenObject(
+        tokenKind.plural,
+        name,
+        'no other token can approve, and the policy of the site needs two persons. Create another token with the role approver first',
+      );
+    }
+    if (expiryOf(other) >= expiryOf(revoked)) return { relied: other.name };
+    return {
+      relied: other.name,
+      request: {
+        action: `${tokenKind.kind}.delete`,
+        verb: 'delete',
+        target: { kind: tokenKind.kind, name, uid: revoked.id },
+        change: {},
+        summary: `revoke the token ${name}, which can approve until ${revoked.expiresAt}, longer than any other`,
+        mode: strongest,
+      },
+    };
+  }
+
+  allow(request: ActionRequest, by: Requester): Promise<SpentApproval | undefined> {
+    return this.#parts.gate.allow(request, by);
   }
 }

@@ -27,8 +27,9 @@ async function scene(t: TestContext) {
   };
   const peer = (state: string): Promise<void> =>
     put('federationpeers', 'bruges.example', { spec: {}, status: { state } });
-  const grant = (spec: object = {}): Promise<void> =>
+  const grant = (spec: object = {}, more: object = {}): Promise<void> =>
     put('federationgrants', 'g1', {
+      ...more,
       spec: {
         peer: 'bruges.example',
         scopes: ['write'],
@@ -122,6 +123,16 @@ suite('a route for peers with a grant of a scope', () => {
     await grant();
     const { body } = await callRoute(writing, call, { peers: directory });
     assert.equal(body, 'bruges.example crane');
+  });
+
+  test('is for nobody whose grant is being deleted', async (t) => {
+    const { directory, peer, grant } = await scene(t);
+    await peer('active');
+    const deletionTimestamp = '2026-01-01T00:00:00Z';
+    await grant({}, { metadata: { name: 'g1', uid: 'uid-g1', deletionTimestamp } });
+    await assert.rejects(callRoute(writing, call, { peers: directory }), {
+      code: 'HANSA_FORBIDDEN',
+    });
   });
 
   for (const [what, spec, why] of [

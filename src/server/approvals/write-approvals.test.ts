@@ -90,8 +90,12 @@ async function scene() {
   const approve = (by: Caller, name: string) =>
     patch(by, approvalKind, name, { spec: { decision: 'approved' } });
   const tokenParts = { store, clock, random, authorizer, tokens, audit, approvers };
-  const token = (by: Caller, name: string, role: string) =>
-    createToken(tokenParts, by, { name, role });
+  const token = (by: Caller, name: string, role: string, ttlSeconds?: number) =>
+    createToken(tokenParts, by, {
+      name,
+      role,
+      ...(ttlSeconds === undefined ? {} : { ttlSeconds }),
+    });
   const revoke = (by: Caller, name: string) => revokeToken(tokenParts, by, name);
   await writer.create(
     siteKind,
@@ -174,6 +178,31 @@ suite('a write that needs approval', () => {
     await approve(ada, await needed(remove(ci, boatKind, 'cog')));
     await remove(ci, boatKind, 'cog');
     assert.equal(store.get('boats', 'cog'), undefined);
+  });
+
+  test('is still one while the object is being deleted, except for the end of the deletion', async () => {
+    const { create, patch, remove, policy, token, store } = await scene();
+    await token(owner, 'ada', 'viewer');
+    const metadata = { finalizers: ['example.dev/a', 'example.dev/b'] };
+    await create(owner, roleKind, { name: 'sly', ...metadata }, { rules: [] });
+    await create(owner, boatKind, { name: 'cog', ...metadata }, { berths: 2 });
+    await policy(owner, { 'Boat.update': 'two-person' });
+    await remove(owner, roleKind, 'sly');
+    await remove(owner, boatKind, 'cog');
+    const rules = [{ kinds: ['Approval'], verbs: ['*'] }];
+    await needed(patch(owner, roleKind, 'sly', { spec: { rules } }));
+    const release = { metadata: { finalizers: ['example.dev/a'] } };
+    await needed(patch(owner, roleKind, 'sly', { ...release, spec: { rules } }));
+    await needed(patch(owner, boatKind, 'cog', { metadata: { labels: { a: 'b' } } }));
+    for (const [kind, name] of [
+      [roleKind, 'sly'],
+      [boatKind, 'cog'],
+    ] as const) {
+      await patch(owner, kind, name, release);
+      assert.ok(store.get(kind.plural, name));
+      await patch(owner, kind, name, { metadata: { finalizers: null } });
+      assert.equal(store.get(kind.plural, name), undefined);
+    }
   });
 
   test('makes no Approval as a dry run, and without a change', async () => {
@@ -299,6 +328,49 @@ suite('the approval policy', () => {
     await assert.rejects(token(tokenCaller('cd'), 'eve', 'admin'), HansaError);
     await token(owner, 'eve', 'admin');
     await needed(token(owner, 'fay', 'admin'));
+  });
+
+  test('protects the roles of approvers: without the right to change an Approval nobody decides', async () => {
+    const { policy, patch, token, bind, role } = await scene();
+    await role('deciders', [{ kinds: ['Approval'], verbs: ['approve', 'update', 'patch'] }]);
+    await bind('deciders', { role: 'deciders', subjects: [{ kind: 'Token', name: 'eve' }] });
+    await token(owner, 'eve', 'viewer');
+    await policy(owner, { 'Boat.create': 'two-person' });
+    const rules = [{ kinds: ['Approval'], verbs: ['approve'] }];
+    await needed(patch(owner, roleKind, 'deciders', { spec: { rules } }));
+  });
+
+  test('has its rule for new bindings also for new tokens, which come with one', async () => {
+    const { policy, token, approve, clock, approvals } = await scene();
+    await token(owner, 'ada', 'viewer', 86_400);
+    await policy(owner, { 'RoleBinding.create': 'two-person' });
+    const name = await needed(token(owner, 'eve', 'viewer'));
+    assert.equal(approvals()[0]?.spec.summary, 'create the token eve with the role viewer');
+    await approve(ada, name);
+    await token(owner, 'eve', 'viewer');
+    // After the last approver expired, the owner begins with another approver.
+    await clock.advance(86_400_000);
+    await needed(token(owner, 'fay', 'viewer'));
+    await token(owner, 'gus', 'approver');
+  });
+
+  test('lets nobody revoke the approver who stays longest without approval', async () => {
+    const { policy, token, revoke, approve, approvals, tokens } = await scene();
+    const days = (count: number) => count * 86_400;
+    await token(owner, 'ada', 'viewer', days(300));
+    await token(owner, 'bob', 'viewer', days(1));
+    await policy(owner, { 'Boat.create': 'two-person' });
+    const name = await needed(revoke(owner, 'ada'));
+    assert.ok(tokens.get('ada'));
+    await approve(tokenCaller('bob'), name);
+    await revoke(owner, 'ada');
+    assert.equal(tokens.get('ada'), undefined);
+    assert.equal(approvals()[0]?.status?.state, 'spent');
+    // The last one still cannot be revoked, and one that others outlive can.
+    await assert.rejects(revoke(owner, 'bob'), forbids(/no other token can approve/));
+    await approve(tokenCaller('bob'), await needed(token(owner, 'eve', 'approver', days(2))));
+    await token(owner, 'eve', 'approver', days(2));
+    await revoke(owner, 'bob');
   });
 
   test('keeps the last token that can approve, and lets the owner recover when it expired', async () => {

@@ -33,8 +33,9 @@ export function writeApprovals(parts: WriteApprovalsParts): NonNullable<WriterPa
   return (write) => {
     const { by, kind, operation, next, live, dryRun, warn } = write;
     if (by.caller.via === 'controller' || kind.kind === 'Approval') return undefined;
-    // Whoever marked it for deletion had the approval for that.
-    if (live?.metadata.deletionTimestamp !== undefined) return undefined;
+    // Whoever marked it for deletion had the approval for that, and for nothing else.
+    if (live?.metadata.deletionTimestamp !== undefined && onlyReleases(next, live))
+      return undefined;
     const action = actionOfWrite(gate.actions, kind.kind, operation);
     const protection = protectionOf(parts, write);
     const ruled = gate.policy.modeOf(action);
@@ -81,6 +82,16 @@ function contentOf({ apiVersion: _v, kind: _k, metadata, status: _s, ...rest }: 
     ([, value]) => value !== undefined && Object.keys(value as object).length > 0,
   );
   return kept.length === 0 ? rest : { ...rest, metadata: Object.fromEntries(kept) };
+}
+
+/** Whether the write changes nothing but finalizers and owners, or is the deletion itself. */
+function onlyReleases(next: ObjectDraft | undefined, live: ObjectDraft): boolean {
+  return next === undefined || isDeepStrictEqual(withoutHolds(next), withoutHolds(live));
+}
+
+function withoutHolds({ metadata, ...rest }: ObjectDraft) {
+  const { finalizers: _f, ownerReferences: _o, ...kept } = metadata;
+  return contentOf({ ...rest, metadata: kept });
 }
 
 interface Protection {
