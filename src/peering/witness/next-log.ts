@@ -115,10 +115,13 @@ function introduced(
 /** The log of the new origin, with a finding. Throws if the key of the old origin did not sign the record. */
 function restored(log: WitnessedLog, text: string, nowMs: number): WitnessedLog {
   const record = readRestore(text, parseVerifier(log.key));
-  const { finding: _before, ...rest } = log;
+  const { finding, ...rest } = log;
+  // A later restore replaces an earlier one. Every other finding stays: a record that the peer itself
+  // signed says nothing against it.
+  const kept = finding?.reason === 'Restored' ? rest : log;
   const lost = log.size - record.size;
   const message = `The peer was restored from a backup at ${record.time}. Its log ${record.ended} ended, and ${record.next.name} follows. The backup knew a cosigned checkpoint of ${record.size} events, and this site has seen ${log.size}${lost > 0 ? `: ${lost} events are not in the restored log` : ''}.`;
-  const next = { ...rest, key: record.next.text, ...emptyHead, note: '', restore: text };
+  const next = { ...kept, key: record.next.text, ...emptyHead, note: '', restore: text };
   return withFinding(next, 'Restored', message, [...held(log), text], nowMs);
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { signCheckpoint } from '../../core/audit/checkpoint.ts';
 import { latestRestore, restoreCollection, signRestore } from '../../core/audit/restore-record.ts';
 import { testSigner } from '../../core/audit/test-signer.ts';
 import {
@@ -65,6 +66,46 @@ describe('a restore', () => {
       bruges.witness.logs.get('lubeck.example')?.value.size,
       restored.publicLog.checkpoint?.size,
     );
+  });
+
+  test('does not end a graver finding: the log is still forked, and not cosigned', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const fork = await signCheckpoint(testSigner(lubeck.name, 1), {
+      size: lubeck.store.auditLog.size,
+      rootHash: Buffer.alloc(32, 7),
+    });
+    await beat(lubeck, bruges, (part) => ({ ...part, checkpoint: fork }));
+    assert.equal(finding(bruges, lubeck.name), 'Forked');
+    const restored = await restoredLubeck(bruges, lubeck);
+    await beat(restored, bruges);
+    await beat(restored, bruges);
+    assert.match(bruges.witness.logs.get(lubeck.name)?.value.key ?? '', /\/log\/2\+/);
+    assert.equal(finding(bruges, lubeck.name), 'Forked');
+    assert.equal(await bruges.condition(lubeck.name), 'Forked');
+    assert.equal(await cosigns(bruges, lubeck.name), false);
+  });
+
+  test('that follows another one replaces its finding', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const head = { size: 1, rootHash: Buffer.alloc(32) };
+    const origins = ['lubeck.example', 'lubeck.example/log/2', 'lubeck.example/log/3'] as const;
+    for (const [i, time] of ['2026-01-02T00:00:00Z', '2026-01-03T00:00:00Z'].entries()) {
+      const ended = testSigner(origins[i] as string, 1);
+      const next = testSigner(origins[i + 1] as string, 1);
+      const { note } = await signRestore(ended, next, head, time);
+      const checkpoint = await signCheckpoint(next, head);
+      await beat(lubeck, bruges, ({ introduction: _earlier, ...part }) => ({
+        ...part,
+        restored: note,
+        checkpoint,
+      }));
+      const found = bruges.witness.logs.get(lubeck.name)?.value.finding;
+      assert.equal(found?.reason, 'Restored');
+      assert.ok(found.message.includes(time), found.message);
+    }
+    assert.equal((await bruges.events('witness.finding')).length, 2);
   });
 
   test('whose record another key signed is refused, audited, and the log contradicts', async () => {
