@@ -284,6 +284,19 @@ describe('cosignatures', () => {
     assert.equal(row?.outcome, 'deny');
     assert.match(row.reason ?? '', /no signature by the key/);
   });
+
+  test('that are refused do not keep this site from judging the log of the sender', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const rootHash = Buffer.alloc(32, 1);
+    const held = await signCheckpoint(testSigner(lubeck.name, 8), { size: 9999, rootHash });
+    const { size } = bruges.store.auditLog;
+    const checkpoint = await signCheckpoint(testSigner(bruges.name, 2), { size, rootHash });
+    await beat(bruges, lubeck, (part) => ({ ...part, held, checkpoint }));
+    assert.equal((await lubeck.events('witness.refuse')).length, 1);
+    assert.equal(finding(lubeck, bruges.name), 'Forked');
+    assert.equal(await lubeck.condition(bruges.name), 'Forked');
+  });
 });
 
 describe('three sites that pass on checkpoints', () => {

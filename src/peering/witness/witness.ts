@@ -145,8 +145,10 @@ export class Witness {
     const { name } = sender;
     if (part === undefined) this.#last.delete(name);
     else this.#last.set(name, part);
+    const { held: holds } = part ?? {};
+    // On its own: a bad checkpoint of this site's log must not keep the peer's log from being judged.
+    if (holds !== undefined) await this.#guarded(name, () => this.#ownLog(name, holds));
     await this.#guarded(name, async () => {
-      if (part?.held !== undefined) await this.#ownLog(name, part.held);
       const offered = await this.#theirLog(sender, part, sent);
       if (part !== undefined && offered !== undefined) {
         for (const settled of this.#passedOn.settle(name, offered, part.proofs, sent?.asks)) {
