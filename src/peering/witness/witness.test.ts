@@ -202,6 +202,18 @@ describe('a log that', () => {
     assert.notEqual(found.key, thief.publicLog.verifier.text);
   });
 
+  test('is signed by another key is shown also if the peer speaks first', async () => {
+    const { bruges } = await seen();
+    const rebuilt = await testWitnessSite('lubeck.example', { seed: 9 });
+    await beat(bruges, rebuilt);
+    assert.equal(finding(bruges, 'lubeck.example'), 'KeyChanged');
+    const by = { caller: { user: 'alice', groups: [], via: 'certificate' }, origin: {} } as never;
+    await bruges.witness.acknowledge('lubeck.example', by);
+    await beat(bruges, rebuilt);
+    assert.equal(finding(bruges, 'lubeck.example'), undefined);
+    assert.ok(await cosigns(bruges, 'lubeck.example'));
+  });
+
   test('is that of another site is shown', async () => {
     const { lubeck, bruges } = await seen();
     const novgorod = await testWitnessSite('novgorod.example', { seed: 3 });

@@ -15,7 +15,7 @@ import { witnessVerifier } from '../../core/audit/cosignature.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import { isOriginOf, readIntroduction, siteOfOrigin } from '../../core/audit/introduction.ts';
 import type { Audit } from '../../core/audit/log.ts';
-import { parseVerifier } from '../../core/audit/note.ts';
+import { parseVerifier, signaturesBy } from '../../core/audit/note.ts';
 import type { PublicLog } from '../../core/audit/public-log.ts';
 import { storedRestore } from '../../core/audit/restore-record.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -92,8 +92,11 @@ export class Witness {
     }
     const holds = await this.#held(name);
     const restored = storedRestore(store);
+    // A peer that knew this site before it was rebuilt holds a checkpoint of another key.
+    const knowsKey =
+      last?.held !== undefined && signaturesBy(last.held, publicLog.verifier).length > 0;
     const part: LogPart = {
-      ...(last?.held === undefined ? { introduction: await this.introduction(name) } : {}),
+      ...(knowsKey ? {} : { introduction: await this.introduction(name) }),
       ...(checkpoint === undefined ? {} : { checkpoint }),
       proofs,
       ...(holds === undefined ? {} : { held: holds }),
