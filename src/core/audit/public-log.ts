@@ -100,6 +100,8 @@ export class PublicLog {
       if (from.size >= mostProofs) from.clear();
       proof = consistencyProof(this.#options.store.auditLog, size, checkpoint.size);
       from.set(size, proof);
+      // The next call tries again.
+      proof.catch(() => from.delete(size));
     }
     return proof;
   }

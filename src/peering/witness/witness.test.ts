@@ -311,6 +311,16 @@ describe('cosignatures', () => {
   });
 });
 
+test('an introduction that could not be signed is signed for the next message', async () => {
+  const { lubeck, bruges } = await pair();
+  const { publicLog, witness } = lubeck;
+  const introduce = publicLog.introduce.bind(publicLog);
+  publicLog.introduce = () => Promise.reject(new Error('the signer is away'));
+  await assert.rejects(witness.part(bruges.name), /the signer is away/);
+  publicLog.introduce = introduce;
+  assert.match((await witness.part(bruges.name)).introduction ?? '', /lubeck\.example/);
+});
+
 describe('three sites that pass on checkpoints', () => {
   async function three() {
     const options = { passesOn: true };

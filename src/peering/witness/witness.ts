@@ -116,6 +116,8 @@ export class Witness {
     if (text === undefined) {
       text = this.#parts.publicLog.introduce(name);
       this.#introductions.set(name, text);
+      // The next message tries again.
+      text.catch(() => this.#introductions.delete(name));
     }
     return text;
   }
