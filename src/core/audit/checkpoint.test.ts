@@ -54,6 +54,17 @@ describe('a checkpoint', () => {
     verifyCheckpoint(cosigned, signer.verifier);
   });
 
+  test('carries long signatures of unknown keys along, up to a bound', async () => {
+    const signed = await signCheckpoint(signer, head);
+    // ML-DSA-87 has the longest signatures of its standard: 4627 bytes.
+    const line = (bytes: number) =>
+      `— bruges.example/mldsa ${Buffer.alloc(4 + bytes, 1).toString('base64')}\n`;
+    const cosigned = parseCheckpoint(`${signed.note}${line(4627)}`);
+    assert.equal(cosigned.signatures[1]?.signature.length, 4627);
+    verifyCheckpoint(cosigned, signer.verifier);
+    refused(() => parseCheckpoint(`${signed.note}${line(6141)}`), /malformed/);
+  });
+
   test('is refused where it was changed after it was signed', async () => {
     const { note } = await signCheckpoint(signer, head);
     refused(
