@@ -185,6 +185,22 @@ suite('a retry', () => {
     assert.match(reason ?? '', /attach done, governance done/);
   });
 
+  test('keeps what the peer warned of', async () => {
+    const site = await invited(async (...of) => ({
+      ...(await accepts(...of)),
+      warnings: ['old'],
+    }));
+    await site.handshake.retry(name, operator);
+    assert.deepEqual((await acceptanceOf(site))?.warnings, ['bruges.example: old']);
+  });
+
+  test('makes up no acceptance for a peer of an earlier version', async () => {
+    const site = await invited(accepts);
+    await site.peers.note(name, ({ acceptance: _none, ...status }) => status);
+    await site.handshake.retry(name, operator);
+    assert.equal(await acceptanceOf(site), undefined);
+  });
+
   test('is refused for a peer that is not live, and for none', async () => {
     const site = await invited(() =>
       Promise.reject(peeringError('HANSA_INVITATION_REFUSED', 'for the test')),

@@ -124,9 +124,9 @@ export class PeerAcceptance {
     );
   }
 
-  /** Repeats the soft steps that are not done, on behalf of an operator. */
+  /** Repeats the soft steps that are not done, on behalf of an operator. Keeps the warnings of the peer. */
   async retry(name: string, by: Requester): Promise<void> {
-    const { peers, softSteps, clock } = this.#parts;
+    const { peers, peerings, softSteps, clock } = this.#parts;
     const peer = await peers.get(name);
     if (peer === undefined)
       throw new HansaError('HANSA_NOT_FOUND', `Cannot retry: there is no peer ${name}.`);
@@ -137,12 +137,16 @@ export class PeerAcceptance {
       );
     }
     const outcomes = await runSoftSteps(softSteps, peer);
+    const fromPeer = peerings.of(peer)?.warnings ?? [];
     const said = (['attach', 'governance'] as const).map(
       (step) => `${step} ${outcomes[step].outcome}`,
     );
     await peers.record(
       peer,
-      (status) => (isLive(status.state) ? completed(status, outcomes, [], clock.now()) : status),
+      (status) =>
+        isLive(status.state) && status.acceptance !== undefined
+          ? completed(status, outcomes, fromPeer, clock.now())
+          : status,
       { verb: 'peer.retry', reason: `repeated the soft steps: ${said.join(', ')}` },
       { ...peeringWrites, ...by },
     );
