@@ -2,6 +2,8 @@
 // that the site trusts.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { after, before, suite, test } from 'node:test';
 import { siteKind } from '../../src/api/kinds/site.ts';
@@ -34,13 +36,26 @@ async function denial(site: WorkloadSite, verb: string, why: RegExp): Promise<Au
   return found as AuditEvent;
 }
 
+const message = JSON.stringify({ contractVersion: 1, bundleSequence: 1, offers: [] });
+
+/** Over TLS with a certificate of the client. */
 const heartbeat = (site: WorkloadSite, forwarded: string) =>
-  stranger.post(
-    site,
-    paths.heartbeat,
-    JSON.stringify({ contractVersion: 1, bundleSequence: 1, offers: [] }),
-    { 'x-forwarded-for': forwarded },
-  );
+  stranger.post(site, paths.heartbeat, message, { 'x-forwarded-for': forwarded });
+
+/** As a proxy that ends TLS: over its own connection, which has no certificate. */
+async function proxiedHeartbeat(site: WorkloadSite, forwarded: string) {
+  const out = request(new URL(paths.heartbeat, site.url), {
+    method: 'POST',
+    rejectUnauthorized: false,
+    agent: false,
+    headers: { 'x-forwarded-for': forwarded, 'content-type': 'application/json' },
+  });
+  out.end(message);
+  const [response] = (await once(out, 'response')) as [IncomingMessage];
+  const chunks: Buffer[] = [];
+  for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
+  return { status: response.statusCode, text: Buffer.concat(chunks).toString('utf8') };
+}
 
 suite('a client that sends X-Forwarded-For', () => {
   let plain: WorkloadSite;
@@ -69,12 +84,26 @@ suite('a client that sends X-Forwarded-For', () => {
   });
 
   test('has the address that a listed proxy saw, and not the one that it sent itself', async () => {
-    assert.equal((await heartbeat(proxied, '10.66.66.66, 192.0.2.1')).status, 403);
+    assert.equal((await proxiedHeartbeat(proxied, '10.66.66.66, 192.0.2.1')).status, 403);
     assert.equal((await denial(proxied, 'peer.heartbeat', /(?:)/)).actor.address, '192.0.2.1');
   });
 
+  test('keeps the address of the proxy where its own certificate shows that the proxy passes TLS through', async () => {
+    assert.equal((await heartbeat(proxied, '192.0.2.77')).status, 403);
+    const ignored = await denial(proxied, 'source.forwarded', /federation.*client certificate/);
+    assert.equal(ignored.actor.address, '127.0.0.1');
+    assert.ok(
+      !(await denials(proxied)).some(({ actor }) => actor.address === '192.0.2.77'),
+      'the address in the header is in the audit log',
+    );
+    assert.match(
+      proxied.metrics.expose(),
+      /hansa_forwarded_headers_total\{listener="federation",result="ignored"\} 1/,
+    );
+  });
+
   test('is refused where the proxy passes on what is no address', async () => {
-    const told = await heartbeat(proxied, '192.0.2.1, unknown');
+    const told = await proxiedHeartbeat(proxied, '192.0.2.1, unknown');
     assert.equal(told.status, 400);
     assert.match(told.text, /X-Forwarded-For/);
     const refused = await denial(proxied, 'source.forwarded', /not an IP address/);
@@ -102,7 +131,7 @@ suite('a client that sends X-Forwarded-For', () => {
       });
     const held = Array.from({ length: 40 }, () => hold('192.0.2.2'));
     assert.equal(await Promise.race(held), 429);
-    assert.equal((await heartbeat(proxied, '192.0.2.3')).status, 403);
+    assert.equal((await proxiedHeartbeat(proxied, '192.0.2.3')).status, 403);
     waiting.abort();
     await Promise.all(held);
   });

@@ -99,7 +99,7 @@ export const siteKeys = {
   'federation.trustedProxies': optionalConfigKey({
     placeholder: 'CIDRS',
     meaning:
-      'Proxies in front of the api, federation and web listeners, as address ranges with commas between them. Behind them, the address of a client is that in X-Forwarded-For; from others, the site ignores that header. In a file beside federation, write the key with its dot.',
+      'Proxies in front of the api, federation and web listeners, as address ranges with commas between them. Behind them, the address of a client is that in X-Forwarded-For; from others, and over TLS with a client certificate, the site ignores that header. In a file beside federation, write the key with its dot.',
     withoutIt: 'none: the address of a client is that of its connection',
     parse: parseProxies,
     format: (proxies) => proxies.join(','),

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, request as httpRequest } from 'node:http';
-import { connect, createServer as createHttp2Server } from 'node:http2';
+import { connect, createSecureServer, createServer as createHttp2Server } from 'node:http2';
 import type { AddressInfo, Server } from 'node:net';
 import { after, suite, test } from 'node:test';
+import type { SecureContextOptions } from 'node:tls';
 import { Prefix } from '../../api/values/prefix.ts';
 import { systemClock } from '../../core/clock/system.ts';
+import { svidServerOptions } from '../../core/identity/tls/server.ts';
+import { credentialOf, forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { addressOf, SourceAddresses } from './source-address.ts';
 
@@ -13,6 +16,11 @@ const servers: Server[] = [];
 after(() => {
   for (const server of servers) server.close();
 });
+
+const credential = credentialOf(
+  forgeLeaf(forgeRoot('lubeck.example'), 'spiffe://lubeck.example/hansa/site'),
+);
+const { certificateChain: cert, privateKey: key } = credential;
 
 interface Told {
   readonly status: number;
@@ -42,6 +50,9 @@ async function scene(...proxies: readonly string[]) {
   };
   const port = await listen(createServer(handler));
   const h2Port = await listen(createHttp2Server(handler as never));
+  const tlsPort = await listen(
+    createSecureServer({ ...svidServerOptions(credential), allowHTTP1: true }, handler as never),
+  );
   const ask = async (headers: Record<string, string | string[]>, body = ''): Promise<Told> => {
     const request = httpRequest({ host: '127.0.0.1', port, method: 'POST', headers });
     request.end(body);
@@ -50,8 +61,14 @@ async function scene(...proxies: readonly string[]) {
     for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
     return { status: response.statusCode as number, text: Buffer.concat(chunks).toString() };
   };
-  const askOverHttp2 = async (headers: Record<string, string | string[]>): Promise<Told> => {
-    const session = connect(`http://127.0.0.1:${h2Port}`);
+  const askOverHttp2 = async (
+    headers: Record<string, string | string[]>,
+    tls?: SecureContextOptions,
+  ): Promise<Told> => {
+    const session =
+      tls === undefined
+        ? connect(`http://127.0.0.1:${h2Port}`)
+        : connect(`https://127.0.0.1:${tlsPort}`, { ...tls, rejectUnauthorized: false });
     const stream = session.request({ ':path': '/', ...headers });
     const [head] = await once(stream, 'response');
     const chunks: Buffer[] = [];
@@ -87,6 +104,18 @@ suite('the source of a request', () => {
     assert.equal((await askOverHttp2(headers)).text, '192.0.2.1');
     assert.deepEqual(denied, []);
     assert.match(metrics.expose(), /headers_total\{listener="federation",result="used"\} 2/);
+  });
+
+  test('is not what a header says that came over TLS with a client certificate', async () => {
+    const { askOverHttp2, denied, metrics } = await scene('127.0.0.1/32');
+    for (const header of ['192.0.2.1', 'unknown']) {
+      const told = await askOverHttp2({ 'x-forwarded-for': header }, { cert, key });
+      assert.deepEqual(told, { status: 200, text: '127.0.0.1' });
+    }
+    assert.deepEqual(denied, Array(2).fill('federation 127.0.0.1 HANSA_FORBIDDEN'));
+    assert.match(metrics.expose(), /headers_total\{listener="federation",result="ignored"\} 2/);
+    // The proxy ends TLS and opens its own connection without a certificate.
+    assert.equal((await askOverHttp2({ 'x-forwarded-for': '192.0.2.1' }, {})).text, '192.0.2.1');
   });
 
   test('is the last of several headers, in whichever way they were sent', async () => {

@@ -1,9 +1,11 @@
 // Where a request comes from: the address of the connection, or behind a trusted proxy the address in
 // X-Forwarded-For. Limits, grants, joins and the audit log read the address only from here.
 
+import type { TLSSocket } from 'node:tls';
 import { HansaError } from '../../core/errors/error.ts';
 import type { Prefix } from '../../api/values/prefix.ts';
 import type { Clock } from '../../core/clock/clock.ts';
+import { presentsCertificate } from '../../core/identity/tls/peer-chain.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { Request, Response } from './exchange.ts';
 import { forwardedSource, plainAddress } from './forwarded-for.ts';
@@ -53,7 +55,7 @@ export class SourceAddresses {
     this.#parts = parts;
     this.#headers = parts.metrics.counter({
       name: 'hansa_forwarded_headers_total',
-      help: 'Requests with X-Forwarded-For or a similar header, by listener and result: used, ignored (not from a trusted proxy), refused (not readable).',
+      help: 'Requests with X-Forwarded-For or a similar header, by listener and result: used, ignored (not from a trusted proxy, or over TLS with a client certificate), refused (not readable).',
       labels: ['listener', 'result'],
     });
   }
@@ -99,6 +101,11 @@ export class SourceAddresses {
       this.#parts.denied(listener, connection, notListed);
       return 'ignored';
     }
+    // The web listener asks for no certificate.
+    if (listener !== 'web' && presentsCertificate(request.socket as TLSSocket)) {
+      this.#parts.denied(listener, connection, endToEnd);
+      return 'ignored';
+    }
     const given = request.headers['x-forwarded-for'];
     if (given === undefined) return 'ignored';
     const header = Array.isArray(given) ? given.join(',') : given;
@@ -117,4 +124,10 @@ export class SourceAddresses {
 const notListed = new HansaError(
   'HANSA_FORBIDDEN',
   'The client sent a header with the address of another client, and it is not a proxy in federation.trustedProxies. The site ignored the header.',
+);
+
+/** A proxy that ends TLS does not have the private key of its client, so it cannot present this certificate. */
+const endToEnd = new HansaError(
+  'HANSA_FORBIDDEN',
+  'The client sent a header with the address of another client over TLS with a client certificate. The proxy in federation.trustedProxies passed this TLS through and cannot have written the header. The site ignored the header.',
 );

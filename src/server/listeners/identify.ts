@@ -4,7 +4,7 @@ import type { TLSSocket } from 'node:tls';
 import type { Authenticator, Presented } from '../../core/access/authenticator.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { PeerAuthenticator } from '../../core/identity/tls/peer-authenticator.ts';
-import { readPeer } from '../../core/identity/tls/peer-chain.ts';
+import { presentsCertificate } from '../../core/identity/tls/peer-chain.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { Exchange, Identify, Request } from '../http/exchange.ts';
 import { addressOf } from '../http/source-address.ts';
@@ -51,15 +51,6 @@ export function identifyTls(
       };
     },
   };
-}
-
-function presentsCertificate(socket: TLSSocket): boolean {
-  try {
-    return readPeer(socket).chain.length > 0;
-  } catch {
-    // A stream that was reset has no socket.
-    return false;
-  }
 }
 
 /** Over HTTP/2, every request has its own proxy object for the socket. */

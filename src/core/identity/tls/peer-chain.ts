@@ -37,6 +37,15 @@ export function readPeerChain(socket: TLSSocket): readonly Certificate[] {
   return chain;
 }
 
+export function presentsCertificate(socket: TLSSocket): boolean {
+  try {
+    return readPeer(socket).chain.length > 0;
+  } catch {
+    // A stream that was reset has no socket.
+    return false;
+  }
+}
+
 function readOnce(socket: TLSSocket): Peer {
   try {
     // A resumed session shows the leaf from the earlier handshake and hides the rest.
