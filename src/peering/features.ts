@@ -19,6 +19,7 @@ export interface Features {
 export const ownCapabilities: readonly string[] = [
   'announcements',
   'catalog',
+  'cluster-bundles',
   'grants',
   'receipts',
 ];

@@ -31,6 +31,7 @@ export const paths = {
   announce: `${base}/announce`,
   catalog: `${base}/catalog`,
   capabilities: `${base}/capabilities`,
+  clusterBundle: `${base}/clusters/{cluster}/bundle`,
 } as const;
 
 const limits = {

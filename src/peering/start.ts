@@ -20,9 +20,11 @@ import { announcementController } from './controllers/announcement-controller.ts
 import { connectionController } from './controllers/connection-controller.ts';
 import { enforcementController } from './controllers/enforcement.ts';
 import { grantController } from './controllers/grant-controller.ts';
+import { spireBundleController } from './controllers/spire-bundle-controller.ts';
 import { heartbeatController } from './controllers/heartbeat-controller.ts';
 import { distrustController, peerController } from './controllers/peer-controller.ts';
 import { catalogRoutes } from './routes/catalog-routes.ts';
+import { clusterBundleRoute } from './routes/cluster-bundle-route.ts';
 import { federationRoutes } from './routes/federation-routes.ts';
 import { peerCatalogRoute } from './routes/peer-catalog-route.ts';
 import { Handshake } from './handshake/handshake.ts';
@@ -142,6 +144,7 @@ export async function startPeering(
       heartbeatController({ store, clock, random, settings, peers, heartbeats, results }),
       announcementController({ store, clock, settings, peers, heartbeats }),
       grantController(context),
+      spireBundleController({ store, clock, settings, peers, client }),
       enforcementController(context),
     ],
     routes: [
@@ -158,6 +161,7 @@ export async function startPeering(
         witness,
       }),
       ...catalogRoutes({ store, clock }),
+      clusterBundleRoute({ store, clock }),
       peerCatalogRoute({ peers, client }),
       ...witnessRoutes(witness),
       ...operatorRoutes({

@@ -79,6 +79,20 @@ const spireMark = s.object({
         default: 'Auto',
       }),
     ),
+    bundlePeers: optional(
+      s.list({
+        description:
+          'Peers whose sites may send bundles for the first contact with trust domains that federatesWith names without a bundle. Their word decides who those trust domains are. A bundle that SPIRE refreshed is never replaced.',
+        listType: 'set',
+        maxItems: 64,
+        items: s.string({
+          description: 'The trust domain of a peer.',
+          minLength: 1,
+          maxLength: 255,
+          pattern: '^[a-z0-9._-]+$',
+        }),
+      }),
+    ),
   },
 });
 

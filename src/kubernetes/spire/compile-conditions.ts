@@ -30,6 +30,7 @@ export interface Warning {
     | 'SidecarSilent'
     | 'Relationship'
     | 'OutsideNamespaces'
+    | 'PeerBundle'
     | 'SecretUnreadable';
   readonly message: string;
 }

@@ -25,6 +25,7 @@ import { trustDomainIn } from './compile-server-conf.ts';
 import { namespaceSelectorOf, objectsOutside, selectorText } from './federation-namespaces.ts';
 import { EndpointFacts, probeMs } from '../spire-endpoint/endpoint-facts.ts';
 import { readExposure } from '../spire-endpoint/exposure-state.ts';
+import { bundleSources, exchangeBundles, tellPeers } from '../spire-peers/peer-bundles.ts';
 import { ObjectApplier, type ObjectOutcome } from './object-applier.ts';
 import { readSpireServer, type SpireServerSpec } from './read-spire-server.ts';
 import {
@@ -98,6 +99,8 @@ interface Work {
   readonly apis: ServedApis;
   readonly by: HandsOver;
   readonly relationships: Relationships;
+  /** About bundles of peers. */
+  readonly warnings: readonly Warning[];
   /** Those whose workloads may federate. Undefined: all. */
   readonly namespaces: readonly string[] | undefined;
 }
@@ -171,7 +174,7 @@ export class SpireCluster {
 
   /** Keys are names of SpireServers. */
   sources(): readonly Source[] {
-    return this.#watches.sources();
+    return [...this.#watches.sources(), ...bundleSources(this.#options.context, this.mark)];
   }
 
   async reconcile(name: string, run: ReconcileContext): Promise<ReconcileResult | undefined> {
@@ -180,7 +183,10 @@ export class SpireCluster {
     const object = this.#watches.servers.byKey(name);
     if (object === undefined || !this.#isOurs(object)) {
       // The garbage collector deletes the objects of a deleted SpireServer.
-      if (name === spireServerName) this.#settle(undefined);
+      if (name === spireServerName) {
+        this.#settle(undefined);
+        await tellPeers(this.#options.context.store, this.cluster.metadata.name);
+      }
       return undefined;
     }
     const read = this.#read(object);
@@ -196,13 +202,21 @@ export class SpireCluster {
     const domains = this.#watches.domains();
     if (apis.hasFederatedTrustDomains && domains === undefined) return undefined;
     const { spec } = read;
-    const relationships = relationshipsOf(spec, domains ?? [], this.mark.className);
+    const { cluster, mark } = this;
+    const { relationships, warnings } = await exchangeBundles(this.#options.context.store, {
+      cluster,
+      mark,
+      spec,
+      relationships: relationshipsOf(spec, domains ?? [], mark.className),
+      watches: this.#watches,
+      reported: this.#reported(this.#watches.mapValue(statusMapName, statusKey)),
+    });
     const by = this.#handsOver(apis);
     const selected = this.#selectedNamespaces(spec, by);
     // The first list wakes the controller.
     if (selected === undefined) return undefined;
     if ('reason' in selected) return this.#refuse(object, run, selected);
-    return this.#operate({ object, spec, run, apis, by, relationships, ...selected });
+    return this.#operate({ object, spec, run, apis, by, relationships, warnings, ...selected });
   }
 
   close(): void {
@@ -239,6 +253,7 @@ export class SpireCluster {
     const outside = this.#outside(spec, by);
     const warnings: readonly Warning[] = [
       ...(outside === undefined ? [] : [outside]),
+      ...work.warnings,
       ...(secret.warning === undefined ? [] : [secret.warning]),
       ...relationships.problems.map(
         ({ message }): Warning => ({ reason: 'Relationship', message }),

@@ -117,6 +117,11 @@ export class SpireWatches {
     return this.#watched.get(`${apiVersion}/${kind}`)?.isSynced === true;
   }
 
+  /** Whether `mapValue` knows every ConfigMap with our label. */
+  get areMapsRead(): boolean {
+    return this.#watched.get('v1/ConfigMap')?.isSynced === true;
+  }
+
   /** A value of a ConfigMap of the server. */
   mapValue(name: string, key: string): string | undefined {
     const map = this.#watched.get('v1/ConfigMap')?.byKey(`${this.#options.namespace}/${name}`);

@@ -55,7 +55,14 @@ export function rowsOf(catalog: PeerCatalog): readonly (readonly string[])[] {
       [protocol, port].filter((part) => part !== undefined).join('/'),
       description ?? '',
     ]),
-    ...catalog.clusters.map(({ name, scopes }) => ['cluster', name, scopes.join(','), '', '', '']),
+    ...catalog.clusters.map(({ name, scopes, spireTrustDomain }) => [
+      'cluster',
+      name,
+      scopes.join(','),
+      '',
+      '',
+      spireTrustDomain === undefined ? '' : `SPIRE server of ${spireTrustDomain}`,
+    ]),
   ];
 }
 

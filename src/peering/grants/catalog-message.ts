@@ -22,6 +22,8 @@ export interface CatalogCluster {
   readonly name: string;
   /** What the site of the caller may do. */
   readonly scopes: readonly GrantScope[];
+  /** The trust domain of its SPIRE server, where the caller may get the bundle of that server. */
+  readonly spireTrustDomain?: string;
 }
 
 export interface Catalog {
@@ -54,7 +56,11 @@ export function parseCatalog(body: Uint8Array, sender: TrustDomain): Catalog {
   const offers = message.list('offers', limits.entries, (item) => offerOf(item, sender));
   const clusters = message.list('clusters', limits.entries, (item) => {
     const cluster = new Message(item);
-    return { name: cluster.text('name', objectName), scopes: scopesOf(cluster) };
+    return {
+      name: cluster.text('name', objectName),
+      scopes: scopesOf(cluster),
+      ...cluster.optional('spireTrustDomain', () => cluster.trustDomain('spireTrustDomain').name),
+    };
   });
   for (const entries of [offers, clusters]) {
     if (new Set(entries.map(({ name }) => name)).size !== entries.length) {

@@ -46,7 +46,7 @@ function shown(grants: readonly FederationGrant[], facts: Partial<CatalogFacts> 
       offer('metrics'),
       offer('db', { protocol: 'tcp', port: 5432, description: 'Orders.' }),
     ],
-    clusters: ['app2', 'app1'],
+    clusters: [{ name: 'app2' }, { name: 'app1', spireTrustDomain: 'spire.example' }],
     ...facts,
   });
 }
@@ -83,7 +83,12 @@ suite('the catalog for a peer', () => {
     assert.deepEqual(shown([grant({ clusters: ['app1'] })]).clusters, []);
     const ids = ['spiffe://bruges.example/hansa/site'];
     const granted = grant({ clusters: ['app1', 'other'], nodeInstances: { ids } });
-    assert.deepEqual(shown([granted]).clusters, [{ name: 'app1', scopes: ['read'] }]);
+    const spireTrustDomain = 'spire.example';
+    assert.deepEqual(shown([granted]).clusters, [
+      { name: 'app1', scopes: ['read'], spireTrustDomain },
+    ]);
+    const writing = grant({ clusters: ['app1'], nodeInstances: { ids }, scopes: ['write'] });
+    assert.deepEqual(shown([writing]).clusters, [{ name: 'app1', scopes: ['write'] }]);
   });
 
   for (const [what, spec] of [

@@ -10,7 +10,7 @@ import {
 } from '../../api/kinds/federation-grant.ts';
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import type { ServiceOffer } from '../../api/kinds/service-offer.ts';
-import type { Catalog, CatalogOffer } from './catalog-message.ts';
+import type { Catalog, CatalogCluster, CatalogOffer } from './catalog-message.ts';
 import { maxCatalogBytes } from './catalog-message.ts';
 
 type Grant = Pick<FederationGrant, 'metadata' | 'spec'>;
@@ -19,8 +19,8 @@ export interface CatalogFacts {
   readonly peer: FederationPeer | undefined;
   readonly grants: Iterable<Grant>;
   readonly offers: Iterable<Pick<ServiceOffer, 'metadata' | 'spec'>>;
-  /** Names of the Clusters of this site. */
-  readonly clusters: Iterable<string>;
+  /** The Clusters of this site. */
+  readonly clusters: Iterable<Pick<CatalogCluster, 'name' | 'spireTrustDomain'>>;
 }
 
 /** Where the question comes from. The site of a peer asks for all of its identities. */
@@ -58,9 +58,12 @@ export function catalogFor(question: CatalogQuestion, facts: CatalogFacts): Cata
     });
   }
   const site = `spiffe://${question.peer}/hansa/site`;
-  const clusters = [...facts.clusters].flatMap((name) => {
+  const clusters = [...facts.clusters].flatMap(({ name, spireTrustDomain }) => {
     const scopes = scopesOf({ type: 'cluster', name }, site);
-    return scopes.length === 0 ? [] : [{ name, scopes }];
+    const isReadable = scopes.includes('read') && spireTrustDomain !== undefined;
+    return scopes.length === 0
+      ? []
+      : [{ name, scopes, ...(isReadable ? { spireTrustDomain } : {}) }];
   });
   return bounded(offers.toSorted(byName), clusters.toSorted(byName));
 }

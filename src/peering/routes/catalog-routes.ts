@@ -18,6 +18,7 @@ import type { Store } from '../../core/store/store.ts';
 import { ownCapabilities, ownExtensionSlugs } from '../features.ts';
 import { catalogFor } from '../grants/catalog.ts';
 import type { CapabilityReport, Catalog } from '../grants/catalog-message.ts';
+import { publishedFor } from '../grants/operated-clusters.ts';
 import { contractVersions, paths } from '../messages.ts';
 import { PeerRate } from '../peers/peer-rate.ts';
 import { readLimit } from '../timing.ts';
@@ -57,7 +58,13 @@ export function catalogRoutes({ store, clock }: CatalogRoutesParts): readonly Pl
               peer: peers.get(store, name),
               grants: grants.list(store),
               offers: offers.list(store),
-              clusters: store.list(clusterKind.plural).entries.map((entry) => entry.name),
+              clusters: store.list(clusterKind.plural).entries.map(({ name: cluster }) => {
+                const published = publishedFor(store, cluster);
+                return {
+                  name: cluster,
+                  ...(published && { spireTrustDomain: published.trustDomain }),
+                };
+              }),
             },
           ),
         );
