@@ -96,6 +96,7 @@ const tools = {
   sds: { module: 'sds', package: '.' },
   'token-review': { module: 'token-review', package: '.' },
   tlog: { module: 'tlog', package: '.' },
+  'tlog-witness': { module: 'tlog-witness', package: '.' },
   'client-go': { module: 'client-go', package: '.' },
   pebble: { module: 'pebble', package: 'github.com/letsencrypt/pebble/v2/cmd/pebble' },
   // For SPIRE's ACME client, which Pebble refuses: this one takes a name also from the common name of a request, and
