@@ -321,6 +321,38 @@ suite('limits', () => {
     assert.equal(connections.size, 1);
   });
 
+  test('several connections to one site stay where the limit allows it, and the newest is used', async () => {
+    const { handler, waiting, count } = holding();
+    const { url, resumed } = await serve(handler);
+    const { call, connections, renew } = scene({ ...defaultKeptLimits, maxIdlePerSite: 2 });
+    const calls = [call(url), call(url), call(url)];
+    await count(3);
+    for (const response of waiting) response.end();
+    await Promise.all(calls);
+    assert.equal(connections.size, 2);
+    const again = [call(url), call(url)];
+    await count(5);
+    for (const response of waiting.slice(3)) response.end();
+    await Promise.all(again);
+    assert.deepEqual([resumed.length, connections.size], [3, 2]);
+    renew();
+    assert.deepEqual([connections.size, connections.has('lubeck.example')], [0, false]);
+  });
+
+  test('all connections to one site end with the trust in it', async () => {
+    const { handler, waiting, count } = holding();
+    const { url } = await serve(handler);
+    const { call, connections, bundles } = scene({ ...defaultKeptLimits, maxIdlePerSite: 2 });
+    const calls = [call(url), call(url)];
+    await count(2);
+    for (const response of waiting) response.end();
+    await Promise.all(calls);
+    assert.equal(connections.size, 2);
+    bundles.set('lubeck.example', successor);
+    connections.trustChanged('lubeck.example');
+    assert.equal(connections.size, 0);
+  });
+
   test('too many calls to one site are refused, and other sites do not notice', async () => {
     const { handler, waiting, count } = holding();
     const slow = await serve(handler);
@@ -353,6 +385,22 @@ suite('limits', () => {
       names.map((name) => connections.has(name)),
       [false, true, true],
     );
+  });
+
+  test('a site with several idle connections gives up its oldest one first', async () => {
+    const { handler, waiting, count } = holding();
+    const { url } = await serve(handler);
+    const other = forgeRoot('novgorod.example');
+    const quick = await serve(answerAll, forgeLeaf(other, 'spiffe://novgorod.example/hansa/site'));
+    const limits = { ...defaultKeptLimits, maxIdle: 2, maxIdlePerSite: 2 };
+    const { call, connections, bundles } = scene(limits);
+    bundles.set('novgorod.example', other);
+    const calls = [call(url), call(url)];
+    await count(2);
+    for (const response of waiting) response.end();
+    await Promise.all(calls);
+    await call(quick.url, {}, 'novgorod.example');
+    assert.deepEqual([connections.size, connections.has('lubeck.example')], [2, true]);
   });
 
   test('after stop nothing is open and nothing is called', async () => {

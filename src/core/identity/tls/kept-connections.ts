@@ -1,5 +1,4 @@
-// Keeps one connection to each site that this site calls often, so that not every call costs a TLS
-// handshake. A connection belongs to one trust domain and to the hash of the bundle that verified it.
+// Keeps connections to sites that this site calls often, so that not every call costs a TLS handshake. A connection belongs to one trust domain and to the hash of the bundle that verified it.
 // It ends when that trust ends: the caller reports changes with `trustChanged`, and every call checks
 // again. TLS sessions are never resumed: a new connection is always verified in full.
 
@@ -14,6 +13,8 @@ import { verifySite } from './verify-site.ts';
 export interface KeptLimits {
   /** Connections that wait for their next request. Beyond it, the one that waited longest is closed. */
   readonly maxIdle: number;
+  /** Of one site. */
+  readonly maxIdlePerSite: number;
   /** Shorter than the 120 s after which the listeners of a site close an idle connection. */
   readonly idleMs: number;
   /** Calls to one site at the same time. */
@@ -23,6 +24,7 @@ export interface KeptLimits {
 /** Twice the number of peers that a site is measured with. */
 export const defaultKeptLimits: KeptLimits = {
   maxIdle: 2_048,
+  maxIdlePerSite: 1,
   idleMs: 90_000,
   maxCallsPerSite: 16,
 };
@@ -67,8 +69,9 @@ interface Held {
 export class KeptConnections {
   readonly #parts: KeptConnectionsParts;
   readonly #limits: KeptLimits;
-  /** At most one per trust domain; the one that waits longest comes first. */
-  readonly #idle = new Map<string, Held>();
+  /** By trust domain, never empty. The site that waits longest comes first, and so does its oldest connection. */
+  readonly #idle = new Map<string, readonly Held[]>();
+  #idleSize = 0;
   /** While a call uses one, the next call to the same site opens another, so that none waits. */
   readonly #busy = new Map<string, Set<Held>>();
   readonly #calls = new Map<string, number>();
@@ -86,7 +89,7 @@ export class KeptConnections {
   get size(): number {
     let busy = 0;
     for (const held of this.#busy.values()) busy += held.size;
-    return this.#idle.size + busy;
+    return this.#idleSize + busy;
   }
 
   /** How many connections were opened since the start. */
@@ -155,8 +158,7 @@ export class KeptConnections {
    * middle of a request. A request on a connection that the new bundle still verifies finishes.
    */
   trustChanged(trustDomain: string): void {
-    const idle = this.#idle.get(trustDomain);
-    if (idle !== undefined && !this.#covers(idle)) this.#close(idle);
+    for (const held of this.#idleOf(trustDomain)) if (!this.#covers(held)) this.#close(held);
     for (const held of this.#busy.get(trustDomain) ?? []) {
       if (this.#covers(held)) continue;
       held.retired = true;
@@ -167,14 +169,14 @@ export class KeptConnections {
   /** This site has a new certificate: idle connections close now, busy ones after their request. */
   retireAll(): void {
     this.#generation++;
-    for (const held of this.#idle.values()) this.#close(held);
+    this.#closeIdle();
     for (const busy of this.#busy.values()) for (const held of busy) held.retired = true;
   }
 
   /** Closes all connections. Later calls reject. */
   stop(): void {
     this.#stopped = true;
-    for (const held of this.#idle.values()) this.#close(held);
+    this.#closeIdle();
     for (const busy of this.#busy.values()) for (const held of busy) this.#close(held);
   }
 
@@ -250,32 +252,37 @@ export class KeptConnections {
   /** The idle connection to the site, if this site would verify it again now. */
   #takeIdle(site: CalledSite): Held | undefined {
     const { name } = site.trustDomain;
-    const held = this.#idle.get(name);
-    if (held === undefined) return undefined;
-    if (held.site.url.href !== site.url.href || !this.#covers(held)) {
-      this.#close(held);
-      return undefined;
+    // The newest first, so that those beyond the need become idle.
+    for (const held of this.#idleOf(name).toReversed()) {
+      if (held.site.url.href !== site.url.href || !this.#covers(held)) {
+        this.#close(held);
+        continue;
+      }
+      this.#leaveIdle(held);
+      const busy = this.#busy.get(name) ?? new Set<Held>();
+      this.#busy.set(name, busy.add(held));
+      return held;
     }
-    this.#idle.delete(name);
-    held.idle?.cancel();
-    held.idle = undefined;
-    const busy = this.#busy.get(name) ?? new Set<Held>();
-    this.#busy.set(name, busy.add(held));
-    return held;
+    return undefined;
   }
 
   #giveBack(held: Held): void {
     if (held.ended) return;
     const { name } = held.site.trustDomain;
-    if (this.#stopped || held.retired || this.#idle.has(name) || !this.#covers(held)) {
+    const { maxIdle, maxIdlePerSite, idleMs } = this.#limits;
+    const others = this.#idleOf(name);
+    const isEnough = others.length >= maxIdlePerSite;
+    if (this.#stopped || held.retired || isEnough || !this.#covers(held)) {
       this.#close(held);
       return;
     }
     this.#leaveBusy(held);
-    const { maxIdle, idleMs } = this.#limits;
-    const longest = this.#idle.size >= maxIdle ? this.#idle.values().next().value : undefined;
+    const [longest] = this.#idleSize >= maxIdle ? (this.#idle.values().next().value ?? others) : [];
     if (longest !== undefined) this.#close(longest);
-    this.#idle.set(name, held);
+    const idle = [...this.#idleOf(name), held];
+    this.#idle.delete(name);
+    this.#idle.set(name, idle);
+    this.#idleSize++;
     held.idle = this.#parts.clock.timer(idleMs, () => this.#close(held));
   }
 
@@ -309,12 +316,31 @@ export class KeptConnections {
   }
 
   #forget(held: Held): void {
-    const { name } = held.site.trustDomain;
     held.ended = true;
+    this.#leaveIdle(held);
+    this.#leaveBusy(held);
+  }
+
+  /** A list that does not change while connections close. */
+  #idleOf(trustDomain: string): readonly Held[] {
+    return this.#idle.get(trustDomain) ?? [];
+  }
+
+  #closeIdle(): void {
+    for (const held of [...this.#idle.values()].flat()) this.#close(held);
+  }
+
+  #leaveIdle(held: Held): void {
     held.idle?.cancel();
     held.idle = undefined;
-    if (this.#idle.get(name) === held) this.#idle.delete(name);
-    this.#leaveBusy(held);
+    const { name } = held.site.trustDomain;
+    const idle = this.#idle.get(name);
+    if (idle?.includes(held) !== true) return;
+    this.#idleSize--;
+    const left = idle.filter((other) => other !== held);
+    // A Map keeps the place of a key that is set again.
+    if (left.length === 0) this.#idle.delete(name);
+    else this.#idle.set(name, left);
   }
 
   #leaveBusy(held: Held): void {
