@@ -12,6 +12,7 @@ import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import { kindReader } from '../core/store/reader.ts';
 import type { Store } from '../core/store/store.ts';
 import { Acceptor } from './handshake/acceptor.ts';
+import { callPeer } from './client/call-peer.ts';
 import { FederationClient } from './client/federation-client.ts';
 import { peerConnections } from './client/peer-connections.ts';
 import { softSteps } from './handshake/acceptance.ts';
@@ -109,7 +110,7 @@ export async function startPeering(
     introduced: ({ metadata }, introduction) => witness.introduced(metadata, introduction),
   });
   const kept = peerConnections(context);
-  const { connections } = kept;
+  const { connections, planeConnections } = kept;
   const heartbeats = new HeartbeatExchange({
     trustDomain,
     store,
@@ -140,7 +141,7 @@ export async function startPeering(
     controllers: [
       peerController({ store, clock, settings, handshake }),
       distrustController({ store, clock, handshake }),
-      connectionController({ store, clock, connections }),
+      connectionController({ store, clock, connections: [connections, planeConnections] }),
       heartbeatController({ store, clock, random, settings, peers, heartbeats, results }),
       announcementController({ store, clock, settings, peers, heartbeats }),
       grantController(context),
@@ -181,6 +182,7 @@ export async function startPeering(
       }),
     ],
     peers: peerDirectory({ trustDomain, store, clock, audit, log: context.log }),
+    callPeer: callPeer({ store, connections: planeConnections }),
     admit: (kind, next, live, warn) => {
       if (kind === federationGrantKind) admitGrant(next, live, store, warn);
       admitPeer(kind, next, live);

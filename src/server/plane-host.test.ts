@@ -59,6 +59,7 @@ suite('two planes', () => {
     'connectCluster',
     'webCertificate',
     'peers',
+    'callPeer',
     'agents',
   ] as const) {
     test(`cannot both provide ${name}, and both are stopped`, async () => {

@@ -16,6 +16,7 @@ import type {
   SiteBundles,
   WebCertificate,
 } from '../core/plane/plane.ts';
+import type { CallPeer } from '../core/plane/call-peer.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { KubeClient } from '../core/kube/kube-client.ts';
 import type { FederationRoute, PlaneRoute, WebRoute } from '../core/plane/route.ts';
@@ -38,6 +39,7 @@ const onlyOne = [
   'webCertificate',
   'hostedNames',
   'peers',
+  'callPeer',
   'agents',
 ] as const;
 
@@ -135,6 +137,14 @@ export class PlaneHost {
       'HANSA_UNAVAILABLE',
       `Cannot connect to the cluster ${cluster.metadata.name}: no part of this site keeps credentials of clusters.`,
     );
+  }
+
+  /** By the plane that manages peers. */
+  async callPeer(...[peer, call]: Parameters<CallPeer>): ReturnType<CallPeer> {
+    for (const { running } of this.#running) {
+      if (running.callPeer !== undefined) return running.callPeer(peer, call);
+    }
+    throw new HansaError('HANSA_PEER_UNTRUSTED', `Cannot call ${peer}: this site has no peers.`);
   }
 
   /** From the plane that answers to further host names. */

@@ -279,6 +279,7 @@ function startPlanes(
     advertiseURL: () => advertisedURL(store, advertise()),
     jwtIssuer: () => planes.jwtIssuer,
     connectCluster: (cluster) => planes.connectCluster(cluster),
+    callPeer: (peer, call) => planes.callPeer(peer, call),
     approvals: gate,
     enforcement: new EnforcementPoints(),
     agentSections: new AgentSections(),

@@ -193,6 +193,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     connectCluster: () => {
       throw new Error('not simulated');
     },
+    callPeer: (peer, call) => planes.callPeer(peer, call),
     resources,
     syncedResources: () => {
       throw new Error('not simulated');

@@ -28,6 +28,7 @@ import type { Controller, ControllerHost } from '../reconcile/controller.ts';
 import type { ResourceClient } from '../reconcile/resource-client.ts';
 import type { Sealer } from '../store/sealing/sealer.ts';
 import type { Commit, Expectation, Store } from '../store/store.ts';
+import type { CallPeer } from './call-peer.ts';
 import type { EnforcementPoints } from './enforcement.ts';
 import type { PlaneCommandLine } from './command-line.ts';
 import type { AgentDirectory, PeerDirectory, PlaneRoute } from './route.ts';
@@ -63,6 +64,8 @@ export interface PlaneContext {
   readonly jwtIssuer: () => string | undefined;
   /** `RunningPlane.connectCluster` of the plane that provides it. Throws HANSA_UNAVAILABLE where no plane does. */
   readonly connectCluster: (cluster: Cluster) => KubeClient;
+  /** `RunningPlane.callPeer` of the plane that provides it. Without one, and before its start, no site is a peer. */
+  readonly callPeer: CallPeer;
   /** For actions that are not writes of resources. Those pass it by themselves. */
   readonly approvals: Pick<ApprovalGate, 'allow' | 'review'>;
   /** The registry of enforcement points. */
@@ -127,6 +130,8 @@ export interface RunningPlane {
   readonly hostedNames?: HostedNames;
   /** Set by the one plane that manages peers, for routes that allow peers. */
   readonly peers?: PeerDirectory;
+  /** Set by the same plane, for calls of other planes. */
+  readonly callPeer?: CallPeer;
   /** Set by the one plane that manages agents, for routes that allow agents. */
   readonly agents?: AgentDirectory;
   /**

@@ -1,16 +1,21 @@
 // The kept connections to peers: this site calls only live peers, and gives every connection up when
 // it gets a new certificate. controllers/connection-controller.ts reports changes of trust.
 
+import { peerDistrust } from '../../api/grants.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { KeptConnections } from '../../core/identity/tls/kept-connections.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import { isLive } from '../peers/peer-states.ts';
+import { planeCallLimits } from './call-peer.ts';
 
 const peers = kindReader(federationPeerKind);
 
 export interface PeerConnections {
+  /** For the calls of this plane, such as heartbeats. */
   readonly connections: KeptConnections;
+  /** For those of other planes. */
+  readonly planeConnections: KeptConnections;
   readonly stop: () => void;
 }
 
@@ -21,29 +26,41 @@ export function peerConnections(
   >,
 ): PeerConnections {
   const { transport, clock, store, heldBundles, credentials, metrics } = context;
-  const connections = new KeptConnections({
+  const parts = {
     transport,
     clock,
     // Peers keep calling each other while a bundle is stale.
     bundles: heldBundles,
+  };
+  const connections = new KeptConnections({
+    ...parts,
     mayCall: (name) => isLive(peers.get(store, name)?.status?.state),
   });
-  const unhook = credentials.onRenewal(() => connections.retireAll());
+  const planeConnections = new KeptConnections({
+    ...parts,
+    mayCall: (name) => peerDistrust(name, peers.get(store, name)) === undefined,
+    limits: planeCallLimits,
+  });
+  const both = [connections, planeConnections];
+  const unhook = credentials.onRenewal(() => {
+    for (const each of both) each.retireAll();
+  });
   metrics.observe(
     { name: 'hansa_peer_connections', help: 'Open connections to peers.' },
-    (report) => report({}, connections.size),
+    (report) => report({}, connections.size + planeConnections.size),
   );
   metrics
     .counter({
       name: 'hansa_peer_connections_opened_total',
       help: 'Connections that this site opened to peers. Most calls reuse an open one.',
     })
-    .source((report) => report({}, connections.opened));
+    .source((report) => report({}, connections.opened + planeConnections.opened));
   return {
     connections,
+    planeConnections,
     stop: () => {
       unhook();
-      connections.stop();
+      for (const each of both) each.stop();
     },
   };
 }

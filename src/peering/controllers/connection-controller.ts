@@ -13,7 +13,7 @@ import { peersCollection } from '../peers/peer-repository.ts';
 export function connectionController(parts: {
   readonly store: Store;
   readonly clock: Clock;
-  readonly connections: Pick<KeptConnections, 'trustChanged'>;
+  readonly connections: readonly Pick<KeptConnections, 'trustChanged'>[];
 }): Controller {
   const { store, clock, connections } = parts;
   return {
@@ -23,7 +23,7 @@ export function connectionController(parts: {
       (collection) => new StoreSource({ store, clock, collection }),
     ),
     reconcile: async (name) => {
-      connections.trustChanged(name);
+      for (const each of connections) each.trustChanged(name);
       return undefined;
     },
   };
