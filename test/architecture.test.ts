@@ -1,4 +1,5 @@
-// The architecture rules, as tests. Each rule states its reason. To break a rule, change it here first.
+// The architecture rules, as tests. Each rule states its reason. To break a rule, change it here first. The
+// file is one piece, so that a reader finds all rules in one place.
 
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
@@ -259,6 +260,33 @@ suite('contact with the world is made in named places', () => {
       product,
       // As `JSON.parse(entry.value.toString('utf8'))`, or with another parser of ours.
       code(/\b(?:JSON\.parse|parse\w*Json)\([^;]*?(?:\bentry\b|\bvalue\.toString\()/g),
+    );
+  });
+
+  test('every write carries the epoch of the lease that it is made under', () => {
+    check(
+      'A replica that lost a lease without noticing must not overwrite what the next holder wrote. commitFenced adds the epoch of the running controller, so that no write can forget it.',
+      product,
+      code(/\.\s*commit\(/g),
+      /^src\/core\/store\//,
+      /^src\/core\/lease\/current-fence\.ts$/,
+    );
+    check(
+      'A write without an epoch needs a reason, and expectations that protect newer records of other replicas. Name the file here with its reason.',
+      product,
+      code(/\bcommitUnfenced\(/g),
+      /^src\/core\/lease\/current-fence\.ts$/,
+      // Batches of many callers. Records of the audit log are only added.
+      /^src\/core\/audit\/(?:waiting-rows|log)\.ts$/,
+      // Any replica gets cosignatures, keys of clusters and its own bundle, and compares before it writes.
+      /^src\/core\/audit\/cosignatures\.ts$/,
+      /^src\/core\/identity\/bundle\/published-bundle\.ts$/,
+      /^src\/auth\/keys\/key-memory\.ts$/,
+      // Leases in other clusters order these, and they compare before they write.
+      /^src\/kubernetes\/(?:fencing\/epochs|leaving\/member-records)\.ts$/,
+      // A record of each replica, and the memory of an agent, which has no leases.
+      /^src\/trust\/agents\/replica-pulse\.ts$/,
+      /^src\/core\/agent\/replica-store\.ts$/,
     );
   });
 

@@ -5,6 +5,7 @@ import type { KeyObject } from 'node:crypto';
 import type { Random } from '../core/clock/clock.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { exportPkcs8, generateEd25519, importPkcs8 } from '../core/identity/x509/keys.ts';
+import { commitFenced } from '../core/lease/current-fence.ts';
 import type { Sealer } from '../core/store/sealing/sealer.ts';
 import type { AuditRow, Store, Watch } from '../core/store/store.ts';
 
@@ -50,7 +51,7 @@ export function secretRecord(
     create: async (secret) => {
       const sealed = await sealer.seal(place, secret);
       try {
-        const { entries } = await store.commit({
+        const { entries } = await commitFenced(store, {
           expect: [{ collection, name, at: 'absent' }],
           put: [{ collection, name, encode: () => sealed }],
           ...(auditRow === undefined ? {} : { audit: [auditRow()] }),
@@ -64,7 +65,7 @@ export function secretRecord(
     },
     replace: async (secret, audit) => {
       const sealed = await sealer.seal(place, secret);
-      const { entries } = await store.commit({
+      const { entries } = await commitFenced(store, {
         expect: [{ collection, name, at: seen ?? 'absent' }],
         put: [{ collection, name, encode: () => sealed }],
         audit,
@@ -150,7 +151,7 @@ export async function settleTrustDomain(
   const known = entry?.value.toString('utf8');
   if (known === undefined) {
     if (configured === undefined) throw noTrustDomain();
-    await store.commit({
+    await commitFenced(store, {
       expect: [{ collection: identityCollection, name: trustDomainName, at: 'absent' }],
       put: [
         {

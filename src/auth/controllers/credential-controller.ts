@@ -14,6 +14,7 @@ import { nextLookMs, renewAtMs, retryAfterMs } from '../../core/kube/credentials
 import { RenewalProblem } from '../../core/kube/credentials/renew-token.ts';
 import { credentialsCollection, recordOf } from '../../core/kube/credentials/stored-credentials.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import type { Counter } from '../../core/metrics/metrics.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { findCondition, setCondition } from '../../core/reconcile/conditions.ts';
@@ -305,7 +306,7 @@ class CredentialController {
     const entry = credentials.stored.entry(name);
     if (entry === undefined) return;
     // Deleting a Cluster deletes the record in the same commit. This is for records of a restored store.
-    await store.commit({
+    await commitFenced(store, {
       expect: [
         { collection: clusters.collection, name, at: 'absent' },
         { ...recordOf(name), at: entry.revision },

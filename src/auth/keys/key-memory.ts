@@ -6,6 +6,7 @@ import { clusterKind } from '../../api/kinds/cluster.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { publicMembers } from '../../core/identity/jwt/jwk.ts';
 import { spkiOf } from '../../core/identity/x509/keys.ts';
+import { commitUnfenced } from '../../core/lease/current-fence.ts';
 import type { Log } from '../../core/log/log.ts';
 import { recordReader } from '../../core/store/reader.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
@@ -142,7 +143,7 @@ export class KeyMemory {
       }),
     };
     const bytes = Buffer.from(JSON.stringify(next));
-    await store.commit({
+    await commitUnfenced(store, {
       expect: [
         // Deleting the Cluster deletes the record, and must not be overtaken by it.
         { collection: clusterKind.plural, name, at: object.revision },

@@ -5,6 +5,7 @@
 import type { JsonObject } from '../../api/object.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import { hasCode } from '../errors/error.ts';
+import { commitFenced } from '../lease/current-fence.ts';
 import { valueOf } from '../store/reader.ts';
 import type { AuditRow, Expectation, Put, Store } from '../store/store.ts';
 import { type AccessAudit, changeDraft } from './audit-draft.ts';
@@ -111,7 +112,7 @@ async function writeMissing(parts: PresetParts): Promise<void> {
       ),
     );
   }
-  if (put.length > 0) await parts.store.commit({ expect, put, audit });
+  if (put.length > 0) await commitFenced(parts.store, { expect, put, audit });
 }
 
 interface StoredObject {

@@ -9,6 +9,7 @@ import type { Approvers } from '../approvals/approvers.ts';
 import type { AuditDraft } from '../audit/event.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import { HansaError, hasCode } from '../errors/error.ts';
+import { commitFenced } from '../lease/current-fence.ts';
 import { valueOf } from '../store/reader.ts';
 import type { Entry, RecordExpectation, Store } from '../store/store.ts';
 import { type AccessAudit, changeDraft, type Origin } from './audit-draft.ts';
@@ -107,7 +108,7 @@ export async function createToken(
     const held = checkGrant(parts, caller, name, role);
     const asked = { name, role, ttlSeconds };
     const spent = await parts.approvers?.allowToken(asked, { caller, origin });
-    await parts.store.commit({
+    await commitFenced(parts.store, {
       expect: [
         { collection: tokensCollection, name, at: 'absent' },
         { collection: bindingsCollection, name: bindingName(name), at: 'absent' },
@@ -177,7 +178,7 @@ export async function revokeToken(
     const { relied, request } = parts.approvers?.checkRevocation(name) ?? {};
     const other = relied === undefined ? undefined : parts.store.get(tokensCollection, relied);
     const spent = request && (await parts.approvers?.allow(request, { caller, origin }));
-    await parts.store.commit({
+    await commitFenced(parts.store, {
       expect: [
         ...[entry, ...(ours ? [binding] : []), ...(other === undefined ? [] : [other])].map(
           (known): RecordExpectation => ({

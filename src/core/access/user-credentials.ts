@@ -13,6 +13,7 @@ import { HansaError } from '../errors/error.ts';
 import { maxTtlSeconds } from '../identity/authority/phases.ts';
 import type { ReservedIssuer } from '../identity/authority/authority.ts';
 import { certificatePem } from '../identity/x509/pem.ts';
+import { commitFenced } from '../lease/current-fence.ts';
 import type { Store } from '../store/store.ts';
 import { type AccessAudit, changeDraft, type Origin } from './audit-draft.ts';
 import {
@@ -69,7 +70,7 @@ export async function issueUserCredential(
     ttlSeconds: Math.min(asked, longestSeconds),
   });
   const notAfter = timestamp(issued.notAfterMs);
-  await parts.store.commit({
+  await commitFenced(parts.store, {
     audit: [
       parts.audit.record(
         changeDraft(caller, origin, {

@@ -3,6 +3,7 @@
 // caches of parsed values stay valid.
 
 import type { Clock } from '../clock/clock.ts';
+import { commitUnfenced } from '../lease/current-fence.ts';
 import { openStore } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
 import type { NextState } from './held-state.ts';
@@ -40,6 +41,6 @@ export class ReplicaStore {
       })),
       delete: gone.filter(isKnown).map(({ collection, name }) => ({ collection, name })),
     };
-    if (commit.put.length + commit.delete.length > 0) await this.store.commit(commit);
+    if (commit.put.length + commit.delete.length > 0) await commitUnfenced(this.store, commit);
   }
 }

@@ -11,6 +11,7 @@ import { TokenBuckets } from '../limits/token-buckets.ts';
 import { recordReader } from '../store/reader.ts';
 import type { AuditRow, Entry, Expectation, Put, Store } from '../store/store.ts';
 import { group } from '../../api/object.ts';
+import { commitFenced } from '../lease/current-fence.ts';
 import {
   approvalName,
   approvalsCollection,
@@ -247,7 +248,7 @@ export class ApprovalGate {
       review,
     });
     const { name, uid } = approval.metadata;
-    const { entries } = await store.commit({
+    const { entries } = await commitFenced(store, {
       expect: [
         { collection: approvalsCollection, name, at: 'absent' },
         { collection: approvalsCollection, below: review ? maxWithReviews : maxApprovals },

@@ -3,9 +3,10 @@
 
 import type { Clock, Timer } from '../clock/clock.ts';
 import { hasCode } from '../errors/error.ts';
+import { commitUnfenced } from '../lease/current-fence.ts';
 import type { Log } from '../log/log.ts';
 import { recordReader } from '../store/reader.ts';
-import type { Put, Store } from '../store/store.ts';
+import type { Entry, Expectation, Put, Store } from '../store/store.ts';
 import { parseCheckpoint, type SignedCheckpoint } from './checkpoint.ts';
 import { parseWitnessVerifier, verifyCosignature } from './cosignature.ts';
 import type { NoteVerifier } from './note.ts';
@@ -14,6 +15,8 @@ const collection = 'audit.cosignatures';
 /** More than a site has peers. */
 const mostWitnesses = 4096;
 const writeDelayMs = 1000;
+/** After conflicts. More in a row indicate a fault. */
+const mostAttempts = 8;
 
 const reader = recordReader<{ readonly key: string; readonly note: string }>(collection);
 
@@ -58,9 +61,7 @@ export class Cosignatures {
     if (
       cosignature === undefined ||
       (before === undefined && this.#newest.size >= mostWitnesses) ||
-      (before?.witness.text === witness.text &&
-        before.checkpoint.origin === checkpoint.origin &&
-        before.checkpoint.size >= checkpoint.size)
+      (before !== undefined && isUpToDate(before, { witness, checkpoint }))
     ) {
       return false;
     }
@@ -80,17 +81,39 @@ export class Cosignatures {
   async flush(): Promise<void> {
     const names = [...this.#unwritten];
     this.#unwritten.clear();
-    if (names.length === 0) return;
-    const put = names.map((name): Put => {
-      const { witness, checkpoint } = this.#newest.get(name) as Cosigned;
-      const value = Buffer.from(JSON.stringify({ key: witness.text, note: checkpoint.note }));
-      return { collection, name, encode: () => value };
-    });
     try {
-      await this.#store.commit({ put });
+      for (let attempt = 1; !(await this.#write(names, attempt)); attempt++);
     } catch (error) {
       for (const name of names) this.#unwritten.add(name);
       this.#log.warn('cannot store cosignatures of the audit log', { error });
+    }
+  }
+
+  /** Keeps newer ones of other replicas. Resolves to false if another replica wrote meanwhile. */
+  async #write(names: readonly string[], attempt: number): Promise<boolean> {
+    const expect: Expectation[] = [];
+    const put: Put[] = [];
+    for (const name of names) {
+      const entry = this.#store.get(collection, name);
+      const stored = entry && cosignedIn(entry);
+      const ours = this.#newest.get(name) as Cosigned;
+      if (stored !== undefined && isUpToDate(stored, ours)) {
+        this.#newest.set(name, stored);
+        continue;
+      }
+      const { witness, checkpoint } = ours;
+      const value = Buffer.from(JSON.stringify({ key: witness.text, note: checkpoint.note }));
+      expect.push({ collection, name, at: entry?.revision ?? 'absent' });
+      put.push({ collection, name, encode: () => value });
+    }
+    if (put.length === 0) return true;
+    try {
+      // Any replica may get a cosignature, so no lease orders the writes.
+      await commitUnfenced(this.#store, { expect, put });
+      return true;
+    } catch (error) {
+      if (hasCode(error, 'HANSA_CONFLICT') && attempt < mostAttempts) return false;
+      throw error;
     }
   }
 
@@ -103,22 +126,35 @@ export class Cosignatures {
 
 /** The cosignatures in a store, also while its site is stopped. Leaves out what does not verify. */
 export function storedCosignatures(store: Store): readonly Cosigned[] {
-  const found: Cosigned[] = [];
-  for (const entry of store.list(collection).entries) {
-    try {
-      const { key, note } = reader.of(entry);
-      const witness = parseWitnessVerifier(key);
-      const checkpoint = parseCheckpoint(note);
-      const cosignature = verifyCosignature(checkpoint, witness);
-      if (cosignature !== undefined) {
-        found.push({ witness, checkpoint, timeSeconds: cosignature.timeSeconds });
-      }
-    } catch (error) {
-      // A changed record is no cosignature. The witness sends it again.
-      if (!hasCode(error, 'HANSA_AUDIT_INVALID')) throw error;
-    }
+  return sorted(store.list(collection).entries.flatMap((entry) => cosignedIn(entry) ?? []));
+}
+
+/** Undefined if it does not verify: a changed record is no cosignature, and the witness sends it again. */
+function cosignedIn(entry: Entry): Cosigned | undefined {
+  try {
+    const { key, note } = reader.of(entry);
+    const witness = parseWitnessVerifier(key);
+    const checkpoint = parseCheckpoint(note);
+    const cosignature = verifyCosignature(checkpoint, witness);
+    return cosignature && { witness, checkpoint, timeSeconds: cosignature.timeSeconds };
+  } catch (error) {
+    if (hasCode(error, 'HANSA_AUDIT_INVALID')) return undefined;
+    throw error;
   }
-  return sorted(found);
+}
+
+type Source = Pick<Cosigned, 'witness' | 'checkpoint'>;
+
+/**
+ * Whether the newer of two is the first, or they are equal. Sizes can be compared only for one key of the
+ * witness and one log of this site. Otherwise the second replaces the first.
+ */
+function isUpToDate(known: Source, next: Source): boolean {
+  return (
+    known.witness.text === next.witness.text &&
+    known.checkpoint.origin === next.checkpoint.origin &&
+    known.checkpoint.size >= next.checkpoint.size
+  );
 }
 
 function sorted(found: readonly Cosigned[]): readonly Cosigned[] {

@@ -6,6 +6,7 @@
 
 import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
+import { commitUnfenced } from '../lease/current-fence.ts';
 import type { Log } from '../log/log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { AuditRow, Store } from '../store/store.ts';
@@ -151,7 +152,7 @@ export class Audit {
       error: this.#problem,
     });
     const note = Buffer.from(held.note);
-    await this.#store.commit({
+    await commitUnfenced(this.#store, {
       put: [
         { collection: checkpointCollection, name: contradictingCheckpoint, encode: () => note },
       ],
@@ -317,7 +318,7 @@ export class Audit {
     const { size, rootHash } = this.#store.auditLog;
     const made = await signCheckpoint(this.#signer, { size, rootHash });
     const note = Buffer.from(made.note);
-    await this.#store.commit({
+    await commitUnfenced(this.#store, {
       put: [{ collection: checkpointCollection, name: latestCheckpoint, encode: () => note }],
     });
     this.#latest = made;

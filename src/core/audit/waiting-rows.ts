@@ -2,6 +2,7 @@
 // in batches, and keeps them for a while when the disk is full.
 
 import type { Clock, Timer } from '../clock/clock.ts';
+import { commitUnfenced } from '../lease/current-fence.ts';
 import type { Log } from '../log/log.ts';
 import type { AuditRow, Store } from '../store/store.ts';
 import { type AuditDraft, encodeEvent } from './event.ts';
@@ -90,7 +91,7 @@ export class WaitingRows {
       const rows = batch.map(({ draft, time }) => rowAlone(draft, time));
       if (lost > 0) rows.push(rowAlone(lostDraft(lost), isoTime(clock.now())));
       try {
-        await store.commit({ audit: rows });
+        await commitUnfenced(store, { audit: rows });
         this.#refused = false;
       } catch (error) {
         this.#refused = true;

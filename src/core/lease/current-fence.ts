@@ -19,8 +19,23 @@ export function currentFence(): Fence | undefined {
   return fences.getStore();
 }
 
-/** Commits with the epoch of the current lease, if there is one and the commit names no other. */
+/**
+ * Commits with the epoch of the current lease, if there is one and the commit names no other. Every write
+ * of this product goes through this function or `commitUnfenced`.
+ */
 export function commitFenced(store: Pick<Store, 'commit'>, commit: Commit): Promise<Committed> {
   const fence = commit.fence ?? currentFence();
   return store.commit(fence === undefined ? commit : { ...commit, fence });
+}
+
+/**
+ * Commits without an epoch, also in a run of a controller. For writes that no lease of the store orders:
+ * every replica makes them, or several callers share one. An epoch would reject the writes of the others
+ * when the lease of one ends. A caller protects newer records of other replicas by its expectations.
+ */
+export function commitUnfenced(
+  store: Pick<Store, 'commit'>,
+  commit: Omit<Commit, 'fence'>,
+): Promise<Committed> {
+  return store.commit(commit);
 }

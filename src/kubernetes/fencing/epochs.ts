@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import type { KubeLeaseTableOptions } from '../../core/kube/lease/kube-lease-table.ts';
 import { epochIn, type LeaseRecord } from '../../core/kube/lease/kube-lease.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { commitUnfenced } from '../../core/lease/current-fence.ts';
 import type { Store } from '../../core/store/store.ts';
 import {
   epochAnnotation,
@@ -104,7 +105,7 @@ export class MemberEpochs {
       const given = remembered(chosen.given, known.given);
       const seen = remembered(chosen.seen, known.seen);
       try {
-        await this.#store.commit({
+        await commitUnfenced(this.#store, {
           expect: [
             { collection: epochCollection, name: this.#clusterID, at: found?.revision ?? 'absent' },
           ],

@@ -2,6 +2,7 @@
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { hasCode } from '../../core/errors/error.ts';
+import { commitUnfenced } from '../../core/lease/current-fence.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import { recordReader } from '../../core/store/reader.ts';
 import type { AuditRow, Store } from '../../core/store/store.ts';
@@ -70,7 +71,7 @@ export class MemberRecords {
 
   async #commit(commit: Parameters<Store['commit']>[0]): Promise<boolean> {
     try {
-      await this.#store.commit(commit);
+      await commitUnfenced(this.#store, commit);
       return true;
     } catch (error) {
       if (hasCode(error, 'HANSA_CONFLICT')) return false;

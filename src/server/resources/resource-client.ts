@@ -1,6 +1,5 @@
 // The resource API for controllers: the same write path as for users, without HTTP.
 
-import { currentFence } from '../../core/lease/current-fence.ts';
 import { recordUpdate } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
 import { withLiveStatus } from '../../api/live-status.ts';
@@ -140,14 +139,13 @@ export function resourceClient<R extends Resource>(
 type Transition = NonNullable<WriteContext['transition']>;
 
 function contextOf(as: WriteAs, verb: WriteContext['verb'], transition?: Transition): WriteContext {
-  const fence = as.fence ?? currentFence();
   return {
     caller: as.caller ?? controllerCaller(as.controller),
     verb,
     options: { dryRun: false, manager: as.controller, fieldValidation: 'Ignore', force: false },
     requestId: as.origin?.requestId ?? '',
     address: as.origin?.address,
-    ...(fence === undefined ? {} : { fence }),
+    ...(as.fence === undefined ? {} : { fence: as.fence }),
     ...(as.expect === undefined ? {} : { expect: as.expect }),
     ...(as.spent === undefined ? {} : { spent: as.spent }),
     ...(transition === undefined ? {} : { transition }),

@@ -15,6 +15,7 @@ import type { WriteOperation } from '../../core/approvals/policy.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import type { Accompaniment } from '../../core/plane/plane.ts';
 import type {
   AuditRow,
@@ -426,7 +427,7 @@ export class ResourceWriter {
 
   async #commitUnlessOvertaken(commit: Commit): Promise<Committed> {
     try {
-      return await this.#parts.store.commit(commit);
+      return await commitFenced(this.#parts.store, commit);
     } catch (error) {
       if (hasCode(error, 'HANSA_CONFLICT')) throw new Overtaken(error);
       throw error;

@@ -2,6 +2,7 @@
 // a site that took over from one that was left behind. The holder of the lease writes it into the store,
 // so that every replica reads it at the same revision as the rest of the state.
 
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import { recordReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 
@@ -28,7 +29,7 @@ export async function keepEpoch(
 ): Promise<void> {
   if (epoch === undefined || epoch <= agentEpoch(store)) return;
   const bytes = Buffer.from(JSON.stringify({ epoch } satisfies EpochRecord));
-  await store.commit({
+  await commitFenced(store, {
     put: [{ collection: epochCollection, name: epochName, encode: () => bytes }],
     fence: { lease: agentsLease, epoch },
   });

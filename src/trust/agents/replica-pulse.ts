@@ -2,6 +2,7 @@
 // many agents there are. The record is how other replicas know that the streams of this one live.
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
+import { commitUnfenced } from '../../core/lease/current-fence.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Store } from '../../core/store/store.ts';
 import { replicasCollection, type ReplicaRecord, replicasReader } from './agent-session-records.ts';
@@ -55,7 +56,7 @@ export class ReplicaPulse {
     const record: ReplicaRecord = { aliveAtMs: nowMs };
     const bytes = Buffer.from(JSON.stringify(record));
     try {
-      await store.commit({
+      await commitUnfenced(store, {
         put: [{ collection: replicasCollection, name: replica, encode: () => bytes }],
         delete: this.#dead(nowMs).map((name) => ({ collection: replicasCollection, name })),
       });

@@ -8,6 +8,7 @@ import type { AuditDraft } from '../../core/audit/event.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { AuditRow, Store, Watch } from '../../core/store/store.ts';
 import {
@@ -292,7 +293,7 @@ export class SessionClaims implements AgentSessions {
     const place = { collection: sessionsCollection, name: agent };
     const bytes = record && Buffer.from(JSON.stringify(record));
     try {
-      await this.#parts.store.commit({
+      await commitFenced(this.#parts.store, {
         expect: [{ ...place, at: revision === 0 ? 'absent' : revision }],
         ...(bytes === undefined
           ? { delete: [place] }

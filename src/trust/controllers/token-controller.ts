@@ -4,6 +4,7 @@
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
 import { timestamp } from '../../api/object.ts';
 import { hasCode } from '../../core/errors/error.ts';
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditions.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
@@ -69,20 +70,18 @@ async function forgetRecords(
     (collection) => store.get(collection, name) ?? [],
   );
   if (kept.length === 0) return;
-  await store
-    .commit({
-      expect: [
-        // A new token of the same name may have its own secret and use.
-        { collection: tokensCollection, name, at: 'absent' },
-        ...kept.map(({ collection, revision: at }) => ({ collection, name, at })),
-      ],
-      delete: kept.map(({ collection }) => ({ collection, name })),
-      ...fence,
-    })
-    .catch((error: unknown) => {
-      // The change triggers its own reconciliation.
-      if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
-    });
+  await commitFenced(store, {
+    expect: [
+      // A new token of the same name may have its own secret and use.
+      { collection: tokensCollection, name, at: 'absent' },
+      ...kept.map(({ collection, revision: at }) => ({ collection, name, at })),
+    ],
+    delete: kept.map(({ collection }) => ({ collection, name })),
+    ...fence,
+  }).catch((error: unknown) => {
+    // The change triggers its own reconciliation.
+    if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+  });
 }
 
 function conditionsOf(

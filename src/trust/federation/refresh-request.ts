@@ -3,6 +3,7 @@
 // replica. The controller deletes it when it is done.
 
 import { hasCode } from '../../core/errors/error.ts';
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import { recordReader } from '../../core/store/reader.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
 
@@ -39,7 +40,7 @@ export async function refreshDone(
 ): Promise<void> {
   const { collection, name, revision } = entry;
   try {
-    await store.commit({
+    await commitFenced(store, {
       expect: [{ collection, name, at: revision }],
       delete: [{ collection, name }],
       ...(fence === undefined ? {} : { fence }),

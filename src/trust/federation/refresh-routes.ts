@@ -7,6 +7,7 @@ import { changeDraft } from '../../core/access/audit-draft.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { objectOf } from '../../core/json/json-body.ts';
 import { sourceOf } from '../../api/bundle-life.ts';
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../../core/plane/route.ts';
 import { pendingRefresh, refreshCollection, type RefreshRequest } from './refresh-request.ts';
@@ -83,7 +84,7 @@ async function ask(
       rebootstrap: wish.rebootstrap || waiting?.request.rebootstrap === true,
     };
     try {
-      await store.commit({
+      await commitFenced(store, {
         expect: [{ collection, name, at: waiting?.entry.revision ?? 'absent' }],
         put: [{ collection, name, encode: () => Buffer.from(JSON.stringify(asked)) }],
         audit: [

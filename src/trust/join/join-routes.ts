@@ -8,6 +8,7 @@ import { joinTokenKind } from '../../api/kinds/join-token.ts';
 import { timestamp } from '../../api/object.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import {
   type ApiRequest,
@@ -143,7 +144,7 @@ async function makeSecret(
     createdAtMs: clock.now(),
   };
   const bytes = Buffer.from(JSON.stringify(record));
-  await store.commit({
+  await commitFenced(store, {
     put: [{ collection: secretsCollection, name, encode: () => bytes }],
     audit: [
       audit.record(

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { VirtualClock } from '../../core/clock/virtual.ts';
+import { underLease } from '../../core/lease/current-fence.ts';
 import { MemoryDatabase } from '../../core/store/memory/driver.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { Commit, Store } from '../../core/store/store.ts';
@@ -256,4 +257,22 @@ test('expired bots do not keep new ones out, and the longest expired go first', 
   // Forgetting an expired one makes no room for another.
   await members.forget('bot/a/2', []);
   await assert.rejects(put('bot/live/4', 'a', nowMs + 1), { code: 'HANSA_TOO_MANY_REQUESTS' });
+});
+
+test('a replica that lost its lease forgets no member', async () => {
+  const { members } = await scene([
+    ['bot/ci/0', bot(0)],
+    ['bot/ci/1', bot(0)],
+  ]);
+  // No process ever held this lease, so the store rejects its epoch.
+  const lost = { lease: 'controller.members', epoch: 1 };
+  const ways = [
+    () => members.forgetAll(['bot/ci/0'], []),
+    () => members.forget('bot/ci/1', []),
+    () => members.prune(),
+  ];
+  for (const way of ways) {
+    await assert.rejects(underLease<Promise<unknown>>(lost, way), { code: 'HANSA_FENCED' });
+  }
+  assert.equal(members.counts.bot, 2);
 });

@@ -5,6 +5,7 @@
 import type { Clock } from '../../core/clock/clock.ts';
 import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import { recordReader } from '../../core/store/reader.ts';
 import type { AuditRow, Commit, Entry, Expectation, Put, Store } from '../../core/store/store.ts';
 import {
@@ -264,7 +265,7 @@ export class Members {
     for (;;) {
       const kept = instances.flatMap((instance) => this.get(instance) ?? []);
       try {
-        await this.#store.commit({ ...deletionOf(kept), audit });
+        await commitFenced(this.#store, { ...deletionOf(kept), audit });
         for (const { member } of kept) this.#uncount(member);
         return;
       } catch (error) {
@@ -296,7 +297,7 @@ export class Members {
     if (over.length > forgottenAtOnce) this.#prunedAt = Number.NEGATIVE_INFINITY;
     const batch = over.slice(0, forgottenAtOnce).map(({ entry }) => this.#read(entry));
     try {
-      await this.#store.commit(deletionOf(batch));
+      await commitFenced(this.#store, deletionOf(batch));
       this.#expired -= batch.length;
     } catch (error) {
       // Another replica pruned at the same time, or one of them renewed. The next run checks again.
@@ -311,7 +312,7 @@ export class Members {
     expect: readonly Expectation[] = [],
   ): Promise<void> {
     const at = before?.revision ?? 'absent';
-    await this.#store.commit({
+    await commitFenced(this.#store, {
       expect: [{ collection: membersCollection, name: instance, at }, ...expect],
       ...commit,
     });

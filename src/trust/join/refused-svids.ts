@@ -3,6 +3,7 @@
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { hasCode } from '../../core/errors/error.ts';
+import { commitFenced } from '../../core/lease/current-fence.ts';
 import { recordReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 import { membersCollection, refusalsCollection } from './member-records.ts';
@@ -43,16 +44,14 @@ export async function recordRefusedSvid(
   const elapsedMs = kept === undefined ? recordEveryMs : atMs - reader.of(kept).atMs;
   if (elapsedMs >= 0 && elapsedMs < recordEveryMs) return;
   const bytes = Buffer.from(JSON.stringify({ atMs, ...refusal } satisfies RefusedSvid));
-  await store
-    .commit({
-      expect: [
-        { collection: membersCollection, name: instance, at: member.revision },
-        { collection: refusalsCollection, name: instance, at: kept?.revision ?? 'absent' },
-      ],
-      put: [{ collection: refusalsCollection, name: instance, encode: () => bytes }],
-    })
-    .catch((error: unknown) => {
-      // Another replica recorded one, or the member changed. The next refusal is recorded.
-      if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
-    });
+  await commitFenced(store, {
+    expect: [
+      { collection: membersCollection, name: instance, at: member.revision },
+      { collection: refusalsCollection, name: instance, at: kept?.revision ?? 'absent' },
+    ],
+    put: [{ collection: refusalsCollection, name: instance, encode: () => bytes }],
+  }).catch((error: unknown) => {
+    // Another replica recorded one, or the member changed. The next refusal is recorded.
+    if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+  });
 }

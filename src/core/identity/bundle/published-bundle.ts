@@ -6,6 +6,7 @@ import { recordReader } from '../../store/reader.ts';
 import type { Entry, Store } from '../../store/store.ts';
 import type { Bundle } from './bundle.ts';
 import { defaultRefreshHintSeconds } from '../../../api/values/refresh-hint.ts';
+import { commitUnfenced } from '../../lease/current-fence.ts';
 import { encodeSpiffeBundle } from './spiffe-bundle.ts';
 
 /** Watch this collection to learn of bundle changes. */
@@ -92,7 +93,7 @@ export class BundlePublisher {
       if (known?.hash === bundle.hash) return known.sequence;
       const next: PublishedRecord = { hash: bundle.hash, sequence: (known?.sequence ?? 0) + 1 };
       try {
-        await this.#store.commit({
+        await commitUnfenced(this.#store, {
           expect: [
             { collection: publishedCollection, name: recordName, at: entry?.revision ?? 'absent' },
           ],

@@ -3,6 +3,7 @@
 
 import type { AuditRow, Commit, Entry, Expectation, Store } from '../../store/store.ts';
 import { HansaError } from '../../errors/error.ts';
+import { commitFenced } from '../../lease/current-fence.ts';
 import { readSealed } from '../../store/reader.ts';
 import type { Sealer } from '../../store/sealing/sealer.ts';
 import type { CredentialBinding } from './credential-binding.ts';
@@ -64,7 +65,7 @@ export class StoredCredentials {
     plain.fill(0);
     const place = recordOf(cluster);
     const { expect, ...rest } = write;
-    await this.#store.commit({
+    await commitFenced(this.#store, {
       expect: [...expect, ...(at === 'any' ? [] : [{ ...place, at }])],
       put: [{ ...place, encode: () => sealed }],
       ...rest,
@@ -75,7 +76,7 @@ export class StoredCredentials {
   async delete(cluster: string, audit: readonly AuditRow[]): Promise<boolean> {
     const entry = this.entry(cluster);
     if (entry === undefined) return false;
-    await this.#store.commit({ delete: [recordOf(cluster)], audit });
+    await commitFenced(this.#store, { delete: [recordOf(cluster)], audit });
     return true;
   }
 }

@@ -1,7 +1,10 @@
 // Delivers changes to watchers. All watchers of a collection get the same array, so that they can
-// share derived data; a delivery costs one call per watcher and batch.
+// share derived data; a delivery costs one call per watcher and batch. A watcher runs under no lease,
+// whoever commits: otherwise its writes, and those of everything that it starts, would carry the epoch
+// of a lease that has nothing to do with them.
 
 import { HansaError } from '../../errors/error.ts';
+import { underLease } from '../../lease/current-fence.ts';
 import type { Log } from '../../log/log.ts';
 import type { Change, Watch, Watcher } from '../store.ts';
 
@@ -81,19 +84,24 @@ export class Watchers {
     });
     subscriptions.add(subscription);
     this.#count++;
-    queueMicrotask(() => {
-      try {
-        subscription.start();
-      } catch (thrown) {
-        this.#expel(collection, subscription, thrown);
-      }
-    });
+    underLease(undefined, () =>
+      queueMicrotask(() => {
+        try {
+          subscription.start();
+        } catch (thrown) {
+          this.#expel(collection, subscription, thrown);
+        }
+      }),
+    );
     return subscription;
   }
 
   /** `changes` are whole commits, in order. */
   deliver(changes: readonly Change[]): void {
-    if (this.#count === 0) return;
+    if (this.#count > 0) underLease(undefined, () => this.#deliver(changes));
+  }
+
+  #deliver(changes: readonly Change[]): void {
     for (const [collection, group] of groupByCollection(changes)) {
       const subscriptions = this.#subscriptions.get(collection);
       if (subscriptions === undefined) continue;
@@ -111,13 +119,15 @@ export class Watchers {
     const all = [...this.#subscriptions.values()].flatMap((subscriptions) => [...subscriptions]);
     this.#subscriptions.clear();
     this.#count = 0;
-    for (const subscription of all) {
-      try {
-        subscription.end(error);
-      } catch (thrown) {
-        this.#log?.error('watcher failed in its end callback', { error: thrown });
+    underLease(undefined, () => {
+      for (const subscription of all) {
+        try {
+          subscription.end(error);
+        } catch (thrown) {
+          this.#log?.error('watcher failed in its end callback', { error: thrown });
+        }
       }
-    }
+    });
   }
 
   /** A watcher that throws breaks its contract: only this watcher is removed. */

@@ -21,6 +21,7 @@ import type { IssuedSvid, SiteAuthority } from '../../../core/identity/authority
 import { type IssuedJwtSvid, signJwtSvid } from '../../../core/identity/jwt/sign-svid.ts';
 import type { KeyAlgorithm } from '../../../core/identity/x509/algorithms.ts';
 import { PublicKey } from '../../../core/identity/x509/keys.ts';
+import { commitFenced } from '../../../core/lease/current-fence.ts';
 import { TokenBuckets } from '../../../core/limits/token-buckets.ts';
 import type { PlaneContext } from '../../../core/plane/plane.ts';
 import type { AuditRow } from '../../../core/store/store.ts';
@@ -268,7 +269,7 @@ class AgentSigner {
         if (outcome.issued !== undefined) continue;
         await this.#work.run(name, () => this.#issue(batch, outcome, wanted, rows));
       }
-      if (rows.length > 0) await this.#parts.store.commit({ audit: rows });
+      if (rows.length > 0) await commitFenced(this.#parts.store, { audit: rows });
       if (await this.#work.run(name, async () => this.#isComplete(batch, outcomes))) return;
     }
   }

@@ -4,6 +4,7 @@
 import type { KeyObject } from 'node:crypto';
 import { HansaError } from '../../../core/errors/error.ts';
 import { exportPkcs8, importPkcs8 } from '../../../core/identity/x509/keys.ts';
+import { commitFenced } from '../../../core/lease/current-fence.ts';
 import { readSealed } from '../../../core/store/reader.ts';
 import type { Sealer } from '../../../core/store/sealing/sealer.ts';
 import type { Commit, Store } from '../../../core/store/store.ts';
@@ -89,7 +90,7 @@ export class AcmeRecords {
     const plain = Buffer.from(JSON.stringify(value));
     const sealed = await this.#sealer.seal(placeOf(name), plain);
     plain.fill(0);
-    await this.#store.commit({
+    await commitFenced(this.#store, {
       put: [{ collection: acmeCollection, name, encode: () => sealed }],
       ...(fence === undefined ? {} : { fence }),
     });

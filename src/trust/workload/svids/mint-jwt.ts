@@ -6,6 +6,7 @@ import { SpiffeId } from '../../../api/values/spiffe-id.ts';
 import { changeDraft } from '../../../core/access/audit-draft.ts';
 import { invalidField, readFields, readSeconds } from '../../../core/access/request-body.ts';
 import { maxJwtTtlSeconds, signJwtSvid } from '../../../core/identity/jwt/sign-svid.ts';
+import { commitFenced } from '../../../core/lease/current-fence.ts';
 import type { PlaneContext } from '../../../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../../../core/plane/route.ts';
 import { notMinter } from './mint.ts';
@@ -65,7 +66,7 @@ async function mintJwt(parts: MintJwtParts, request: ApiRequest): Promise<Minted
     nowMs: clock.now(),
   });
   const expiresAt = timestamp(svid.expiresAtMs);
-  await store.commit({
+  await commitFenced(store, {
     audit: [
       audit.record(
         changeDraft(caller, address === undefined ? {} : { address }, {

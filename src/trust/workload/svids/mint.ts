@@ -9,6 +9,7 @@ import { readFields, readPublicKey, readSeconds } from '../../../core/access/req
 import { HansaError } from '../../../core/errors/error.ts';
 import { maxTtlSeconds } from '../../../core/identity/authority/phases.ts';
 import { certificatePem } from '../../../core/identity/x509/pem.ts';
+import { commitFenced } from '../../../core/lease/current-fence.ts';
 import type { PlaneContext } from '../../../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../../../core/plane/route.ts';
 import { trustPaths } from '../../paths.ts';
@@ -56,7 +57,7 @@ async function mint(parts: MintParts, request: ApiRequest): Promise<MintedSvid> 
   const spiffeId = SpiffeId.parse(typeof fields.spiffeID === 'string' ? fields.spiffeID : '');
   const issued = await authority.issue({ spiffeId, publicKey: readPublicKey(fields), ttlSeconds });
   const notAfter = timestamp(issued.notAfterMs);
-  await store.commit({
+  await commitFenced(store, {
     audit: [
       audit.record(
         changeDraft(caller, address === undefined ? {} : { address }, {
