@@ -2,10 +2,16 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { approvalKind } from '../../api/kinds/approval.ts';
 import { pruneObject, type Untyped, validateObject } from '../../api/resource-schema.ts';
-import { clusterCaller, controllerCaller, personCaller, tokenCaller } from '../access/identity.ts';
+import {
+  type Caller,
+  clusterCaller,
+  controllerCaller,
+  personCaller,
+  tokenCaller,
+} from '../access/identity.ts';
 import { hasCode } from '../errors/error.ts';
-import { maxPendingOfUser } from './approval-gate.ts';
 import { approvalTtlMs, expectedAt, maxChangeLength, putApproval } from './approval-object.ts';
+import { maxPendingOfUser, maxReviewsOfUser } from './approval-room.ts';
 import { ada, bob, ci, confirmBruges, openApprovals, owner } from './test-approvals.ts';
 
 /** The name of the Approval in the error. */
@@ -175,6 +181,49 @@ suite('the gate', () => {
     await decide(ada, review?.metadata.name ?? '', 'approved');
     await refusal(act(ci));
     assert.equal(approvals().length, 2);
+  });
+
+  test('opens one review for an emergency, whatever its reason, also of concurrent ones', async () => {
+    const { gate, approvals, decide } = await openApprovals();
+    const { target } = confirmBruges;
+    const review = (at: number, uid = 'u-1') => {
+      const change = { emergency: `reason ${at}` };
+      const request = { ...confirmBruges, change, target: { ...target, uid, generation: at } };
+      return gate.review(request, { caller: ci, origin: {} });
+    };
+    await Promise.all([1, 2, 3].map((at) => review(at)));
+    const first = await review(4);
+    assert.equal(approvals().length, 1);
+    // Another peer, and the same one after the decision, are other emergencies.
+    await review(1, 'u-2');
+    await decide(ada, first?.metadata.name ?? '', 'approved');
+    await review(1);
+    assert.equal(approvals().length, 3);
+  });
+
+  test('limits the reviews of a user, and keeps room for requests and for reviews of others', async () => {
+    const { gate, act, store, approvals, decide } = await openApprovals();
+    const review = (caller: Caller, at: number) => {
+      const target = { ...confirmBruges.target, uid: `u-${at}` };
+      return gate.review({ ...confirmBruges, target }, { caller, origin: {} });
+    };
+    await review(ci, 0);
+    const [first] = approvals();
+    assert.ok(first);
+    for (let at = 1; at < maxReviewsOfUser; at += 1) {
+      const target = { ...first.spec.target, uid: `u-${at}` };
+      const metadata = { ...first.metadata, name: `review-${at}` };
+      await store.commit({
+        put: [putApproval({ ...first, metadata, spec: { ...first.spec, target } })],
+      });
+    }
+    const isTooMany = (error: unknown) => hasCode(error, 'HANSA_TOO_MANY_REQUESTS');
+    await assert.rejects(review(ci, maxReviewsOfUser), isTooMany);
+    await review(ci, 1);
+    await review(tokenCaller('cd'), 0);
+    await refusal(act(ci));
+    await decide(ada, first.metadata.name, 'rejected');
+    await review(ci, maxReviewsOfUser);
   });
 });
 

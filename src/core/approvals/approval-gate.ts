@@ -7,7 +7,6 @@ import type { Authorizer } from '../access/authorizer.ts';
 import type { Caller } from '../access/identity.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import { HansaError, hasCode } from '../errors/error.ts';
-import { TokenBuckets } from '../limits/token-buckets.ts';
 import { recordReader } from '../store/reader.ts';
 import type { AuditRow, Entry, Expectation, Put, Store } from '../store/store.ts';
 import { group } from '../../api/object.ts';
@@ -23,8 +22,9 @@ import {
   reviewTtlMs,
   spentApproval,
 } from './approval-object.ts';
+import { ApprovalRoom, isPendingRequest, maxApprovals } from './approval-room.ts';
 import { approveVerb } from './approver-rights.ts';
-import { allowsUse, hasExpired } from './decision-rules.ts';
+import { allowsUse } from './decision-rules.ts';
 import {
   type ApprovalMode,
   type ApprovalPolicy,
@@ -67,16 +67,6 @@ export interface SpentApproval {
   readonly audit: readonly AuditRow[];
 }
 
-/** Approvals in the store, decided ones included. The controller deletes old ones. */
-const maxApprovals = 2000;
-/** Room for reviews, which must never fail. */
-const maxWithReviews = 4000;
-/** Pending requests of one user. */
-export const maxPendingOfUser = 20;
-/** New requests of one user: a burst, then one every minute. */
-const requestBurst = 20;
-const requestsPerSecond = 1 / 60;
-const maxRequesters = 10_000;
 const maxAttempts = 16;
 
 const approvals = recordReader<Approval>(approvalsCollection);
@@ -85,17 +75,12 @@ const siteName = 'site';
 
 export class ApprovalGate {
   readonly #parts: ApprovalGateParts;
-  readonly #requests: TokenBuckets;
+  readonly #room: ApprovalRoom;
   #compiled: { readonly from: unknown; readonly policy: ApprovalPolicy } | undefined;
 
   constructor(parts: ApprovalGateParts) {
     this.#parts = parts;
-    this.#requests = new TokenBuckets({
-      clock: parts.clock,
-      burst: requestBurst,
-      perSecond: requestsPerSecond,
-      maxKeys: maxRequesters,
-    });
+    this.#room = new ApprovalRoom(parts.clock);
   }
 
   get actions(): readonly DeclaredAction[] {
@@ -137,10 +122,13 @@ export class ApprovalGate {
         allowsUse(approvals.of(entry), { hash, user, mode }, nowMs),
       );
       if (usable !== undefined) return this.#spend(usable, by, nowMs);
-      const pending = same.map((entry) => approvals.of(entry)).find((one) => isPending(one, nowMs));
+      const pending = same
+        .map((entry) => approvals.of(entry))
+        .find((one) => isPendingRequest(one, nowMs));
       if (pending !== undefined) throw approvalRequired(pending);
       try {
-        throw approvalRequired(await this.#request(request, mode, change, hash, by, false));
+        this.#room.takeRequest(approvals.list(this.#parts.store), user, nowMs);
+        throw approvalRequired(await this.#request(request, mode, change, hash, by, hash));
       } catch (error) {
         // Another request for the same was faster, or the room is full: look again.
         if (!hasCode(error, 'HANSA_CONFLICT') || attempt >= maxAttempts) throw error;
@@ -151,19 +139,29 @@ export class ApprovalGate {
   /**
    * For an emergency: the caller acts now, and another user reviews it afterwards. Resolves to the Approval, which
    * is durable then, or to undefined where the caller needs no approval. Call it before the action, so that no
-   * crash can lose the review.
+   * crash can lose the review. A user has one open review per action and target, whatever the reasons, and a limited
+   * number of them: then it throws HANSA_TOO_MANY_REQUESTS.
    */
   async review(request: ActionRequest, by: Requester): Promise<Approval | undefined> {
     const mode = this.modeFor(by.caller, request.mode ?? this.policy.modeOf(request.action));
     if (mode === 'none') return undefined;
     const { change, hash } = this.#hashed(request, by);
+    const { user } = by.caller;
+    // Neither the reason nor the generation: a caller could vary both to fill the store.
+    const subject = subjectOf(request, user);
     for (let attempt = 1; ; attempt += 1) {
-      const open = this.#of(hash, by.caller.user)
-        .map((entry) => approvals.of(entry))
-        .find((one) => one.spec.review === true && one.status?.state === 'pending');
+      const all = approvals.list(this.#parts.store);
+      const open = all.find(
+        ({ spec, status }) =>
+          spec.review === true &&
+          status?.state === 'pending' &&
+          spec.requester.user === user &&
+          subjectOf(spec, user) === subject,
+      );
       if (open !== undefined) return open;
+      this.#room.checkReview(all, user);
       try {
-        return await this.#request(request, mode, change, hash, by, true);
+        return await this.#request(request, mode, change, hash, by, subject, true);
       } catch (error) {
         if (!hasCode(error, 'HANSA_CONFLICT') || attempt >= maxAttempts) throw error;
       }
@@ -217,23 +215,26 @@ export class ApprovalGate {
     };
   }
 
-  /** Rejects with HANSA_CONFLICT where another process took the name or the last place. */
+  /**
+   * Rejects with HANSA_CONFLICT where another process took the name or the last place. `label` is the hash that the
+   * name begins with: two concurrent requests of the same label conflict.
+   */
   async #request(
     request: ActionRequest,
     mode: Exclude<ApprovalMode, 'none'>,
     change: string,
     hash: string,
     by: Requester,
-    review: boolean,
+    label: string,
+    review = false,
   ): Promise<Approval> {
     const { store, clock, random, audit } = this.#parts;
     const nowMs = clock.now();
-    if (!review) this.#checkRoom(by.caller.user, nowMs);
     let number = 1;
-    while (store.get(approvalsCollection, approvalName(request.action, hash, number))) number += 1;
+    while (store.get(approvalsCollection, approvalName(request.action, label, number))) number += 1;
     const latestMs = nowMs + (review ? reviewTtlMs : approvalTtlMs);
     const approval = newApproval({
-      name: approvalName(request.action, hash, number),
+      name: approvalName(request.action, label, number),
       uid: random.uuid(),
       nowMs,
       expiresAtMs: Math.min(latestMs, review ? latestMs : (request.expiresAtMs ?? latestMs)),
@@ -251,7 +252,7 @@ export class ApprovalGate {
     const { entries } = await commitFenced(store, {
       expect: [
         { collection: approvalsCollection, name, at: 'absent' },
-        { collection: approvalsCollection, below: review ? maxWithReviews : maxApprovals },
+        { collection: approvalsCollection, below: maxApprovals },
       ],
       put: [putApproval(approval)],
       audit: [
@@ -268,31 +269,16 @@ export class ApprovalGate {
     });
     return approvals.of(entries[0] as Entry);
   }
-
-  /** Throws HANSA_TOO_MANY_REQUESTS. */
-  #checkRoom(user: string, nowMs: number): void {
-    const pending = approvals
-      .list(this.#parts.store)
-      .filter((one) => one.spec.requester.user === user && isPending(one, nowMs)).length;
-    if (pending >= maxPendingOfUser) {
-      throw tooMany(`${user} has ${pending} pending requests. Wait until some are decided`, 60);
-    }
-    if (this.#parts.store.count(approvalsCollection) >= maxApprovals) {
-      throw tooMany(`the site has ${maxApprovals} Approvals. Decide or delete some`, 60);
-    }
-    const wait = this.#requests.take(user);
-    if (wait !== undefined) throw tooMany(`${user} requested too many approvals`, wait);
-  }
 }
 
-function isPending({ spec, status }: Approval, nowMs: number): boolean {
-  return spec.review !== true && status?.state === 'pending' && !hasExpired(spec, nowMs);
-}
-
-function tooMany(why: string, retryAfterSeconds: number): HansaError {
-  return new HansaError('HANSA_TOO_MANY_REQUESTS', `Cannot request an approval: ${why}.`, {
-    details: { retryAfterSeconds },
-  });
+/** What a review is about. */
+function subjectOf(
+  { action, verb, target }: Pick<ActionRequest, 'action' | 'verb' | 'target'>,
+  requester: string,
+) {
+  const { kind, name, uid } = target;
+  const subject = { kind, name, ...(uid === undefined ? {} : { uid }) };
+  return hashOf({ action, verb, target: subject, requester, change: '' });
 }
 
 function approvalRequired({ metadata, spec }: Approval): HansaError {

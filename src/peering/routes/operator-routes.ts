@@ -36,6 +36,7 @@ import {
   secretDigest,
 } from '../handshake/invitation.ts';
 import { invitationRoutes } from './invitation-routes.ts';
+import { emergencyOf, revokePeer } from './revoke-peer.ts';
 import type { Inviter } from '../handshake/inviter.ts';
 import {
   contestCondition,
@@ -48,7 +49,7 @@ import type { PeerFederations } from '../peers/peer-federation.ts';
 import { partOf } from '../handshake/redeemer.ts';
 import { acceptancesCollection } from '../handshake/records.ts';
 import type { Peerings } from '../handshake/peerings.ts';
-import { acceptRequest, confirmRequest, revokeRequest } from '../approval-actions.ts';
+import { acceptRequest, confirmRequest } from '../approval-actions.ts';
 import { acceptWaitMs } from '../timing.ts';
 import { waitFor } from '../wait-for.ts';
 import { peeringError, peeringErrors, type PeeringErrorCode } from '../errors.ts';
@@ -185,7 +186,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
       handle: async (request) => {
         const { name } = request.params;
         const emergency = await request.json(maxBodyBytes, emergencyOf);
-        const review = await revoke(parts, name, emergency, requesterOf(request));
+        const review = await revokePeer(parts, name, emergency, requesterOf(request));
         return json({ name, state: 'revoked', ...(review === undefined ? {} : { review }) });
       },
     }),
@@ -221,41 +222,6 @@ async function confirm(parts: OperatorRoutesParts, name: string, by: Requester):
       }
     },
   );
-}
-
-/** Why a revocation cannot wait for an approval. Strict, so that a mistake does not ask for one. */
-function emergencyOf(body: unknown): string | undefined {
-  if (body === undefined) return undefined;
-  const { emergency } = objectOf(body);
-  if (emergency === undefined) return undefined;
-  if (typeof emergency === 'string' && emergency !== '' && emergency.length <= 512)
-    return emergency;
-  throw new HansaError(
-    'HANSA_BAD_REQUEST',
-    'Cannot revoke the peer: emergency is not a reason of 1 to 512 characters.',
-  );
-}
-
-/** Resolves to the Approval that reviews an emergency. */
-async function revoke(
-  { approvals, peers, handshake }: OperatorRoutesParts,
-  name: string,
-  emergency: string | undefined,
-  by: Requester,
-): Promise<string | undefined> {
-  if (emergency !== undefined) {
-    const asked = revokeRequest(name, await peers.get(name), emergency);
-    const review = asked && (await approvals.review(asked, by));
-    await handshake.revoke(name, by);
-    return review?.metadata.name;
-  }
-  await withApproval(
-    approvals,
-    by,
-    async () => revokeRequest(name, await peers.get(name)),
-    (spent) => handshake.revoke(name, by, spent),
-  );
-  return undefined;
 }
 
 function bodyOf(request: ApiRequest): Promise<Readonly<Record<string, unknown>>> {

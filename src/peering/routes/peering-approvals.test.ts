@@ -7,7 +7,7 @@ import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { Authorizer } from '../../core/access/authorizer.ts';
 import { type Caller, socketOwner, tokenCaller } from '../../core/access/identity.ts';
 import { decideIn } from '../../core/approvals/test-approvals.ts';
-import { hasCode } from '../../core/errors/error.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { callRoute } from '../../core/plane/test-request.ts';
 import { withErrorCode } from '../../core/store/conformance/harness.ts';
 import { kindReader } from '../../core/store/reader.ts';
@@ -215,6 +215,34 @@ suite('a revocation', () => {
     assert.match(spec?.change ?? '', /its key was stolen/);
     await approve(site, done.review);
     assert.equal(approvalOf(site, done.review)?.status?.state, 'approved');
+  });
+
+  test('in an emergency opens one review for many reasons at the same time', async () => {
+    const site = await active();
+    const done = await Promise.all(
+      ['a', 'b', 'c'].map((emergency) =>
+        ask<{ review?: string }>(site, ci, peeringPaths.revoke, { emergency }),
+      ),
+    );
+    assert.equal(new Set(done.flatMap(({ review }) => review ?? [])).size, 1);
+    assert.equal(approvals.list(site.store).length, 1);
+    assert.equal(await stateOf(site), 'revoked');
+  });
+
+  test('in an emergency without room for a review revokes nothing, and names suspending', async () => {
+    const site = await active();
+    const full = new HansaError('HANSA_TOO_MANY_REQUESTS', 'Too many.');
+    const parts = {
+      ...site.parts,
+      approvals: { ...site.parts.approvals, review: () => Promise.reject(full) },
+    };
+    await assert.rejects(
+      ask({ ...site, parts }, ci, peeringPaths.revoke, { emergency: 'now' }),
+      (error) =>
+        hasCode(error, 'HANSA_TOO_MANY_REQUESTS') &&
+        /hansa peer suspend bruges\.example/.test(error.message),
+    );
+    assert.equal(await stateOf(site), 'enrolled');
   });
 
   test('in an emergency needs a reason', async () => {
