@@ -144,7 +144,7 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
   const { endpoints } = opened;
   advertise = config.advertise ?? `https://${trustDomain.name}:${opened.federationPort ?? 8443}`;
   const facts = { startedAtMs, advertiseURL: advertise, endpoints };
-  await startControllers(options, foundation, planes, writer, cleanup, facts);
+  await startControllers(options, foundation, access, planes, writer, cleanup, facts);
   replaceFile(
     folder.endpointsFile,
     `${JSON.stringify({ trustDomain: trustDomain.name, pid: process.pid, advertise, ...endpoints }, null, 2)}\n`,
@@ -361,6 +361,7 @@ async function openListeners(
 async function startControllers(
   { clock, random, log, metrics, version }: SiteOptions,
   { health, store, trustDomain, authority }: Foundation,
+  { authorizer }: SiteAccess,
   planes: PlaneHost,
   writer: ResourceWriter,
   cleanup: CleanupStack,
@@ -418,6 +419,7 @@ async function startControllers(
     approvalController({
       store,
       clock,
+      authorizer,
       client: resourceClient<Approval>(approvalKind, { store, writer, clock }),
     }),
   );

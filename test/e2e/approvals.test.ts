@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { adminClient, ApiClient, createToken, resources, role } from './api-client.ts';
 import { type Daemon, hansa, startDaemon, temporaryFolder } from './daemon.ts';
+import { until } from './until.ts';
 import { login } from './user-svid.ts';
 
 const dataDir = join(temporaryFolder(), 'lubeck');
@@ -19,7 +20,10 @@ const sitePath = `${resources}/sites/site`;
 const approvalPath = (name: string) => `${resources}/approvals/${name}`;
 
 async function withToken(name: string, asked: string): Promise<ApiClient> {
-  const token = await createToken(admin, name, asked);
+  return clientOf(await createToken(admin, name, asked));
+}
+
+function clientOf(token: string): ApiClient {
   const caFile = join(dataDir, 'ca.pem');
   const client = new ApiClient({ origin: site.endpoints.api, caFile, token });
   opened.push(client);
@@ -147,6 +151,49 @@ test('an Approval cannot be created, edited, or marked as approved by hand', asy
   assert.equal(await stateOf(name), 'pending');
   assert.equal((await decide(ada, name, 'rejected')).status, 200);
   assert.equal((await decide(ada, name, 'approved')).status, 403);
+});
+
+test('an approval does not count after its approver was revoked or lost the role', async () => {
+  const create = (name: string) =>
+    admin.request('POST', `${resources}/roles`, { body: role(name) });
+  /** An approver for an hour: to revoke one that outlives the others would need an approval. */
+  const approverFor = async (name: string) => {
+    const body = { name, role: 'approver', ttlSeconds: 3600 };
+    const make = () => admin.request('POST', '/hansa/v1/tokens', { body });
+    assert.equal((await decide(ada, approvalIn(await make()), 'approved')).status, 200);
+    const { token } = (await make()).body as { token?: string };
+    return clientOf(token ?? '');
+  };
+  const eve = await approverFor('eve');
+  const first = approvalIn(await create('lighters'));
+  assert.equal((await decide(eve, first, 'approved')).status, 200);
+  assert.equal((await admin.request('DELETE', '/hansa/v1/tokens/eve')).status, 200);
+  const second = approvalIn(await create('lighters'));
+  assert.notEqual(second, first);
+  await until(async () => (await stateOf(first)) === 'expired', 'the Approval of eve to expire');
+
+  const fay = await approverFor('fay');
+  assert.equal((await decide(fay, second, 'approved')).status, 200);
+  const unbind = () => admin.request('DELETE', `${resources}/rolebindings/token-fay`);
+  assert.equal((await decide(ada, approvalIn(await unbind()), 'approved')).status, 200);
+  assert.equal((await unbind()).status, 200);
+  const third = approvalIn(await create('lighters'));
+  assert.ok(![first, second].includes(third));
+  await until(async () => (await stateOf(second)) === 'expired', 'the Approval of fay to expire');
+  assert.equal((await decide(ada, third, 'approved')).status, 200);
+  assert.equal((await create('lighters')).status, 201);
+});
+
+test('the audit log tells who tried to approve what was not theirs to approve', async () => {
+  const name = approvalIn(
+    await bob.request('POST', `${resources}/roles`, { body: role('wreckers') }),
+  );
+  assert.equal((await decide(bob, name, 'approved')).status, 403);
+  assert.equal((await decide(admin, name, 'approved')).status, 403);
+  const path = '/hansa/v1/audit/events?kind=Approval&outcome=deny';
+  const told = async () => (await admin.request('GET', path)).text;
+  await until(async () => (await told()).includes('two-person rule'), 'the denials to be recorded');
+  assert.match(await told(), /token:bob requested it, and another user must approve it/);
 });
 
 test('an invitation waits for another person, and deleting a peer is called peer.revoke', async () => {

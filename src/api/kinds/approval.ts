@@ -117,7 +117,7 @@ export const approvalKind = defineKind({
       state: optional(
         s.string({
           description:
-            'pending: waits for a decision. approved: the requester can repeat the action. rejected: by an approver, or because nobody decided in time. spent: the action was done. expired: approved, but not used in time.',
+            'pending: waits for a decision. approved: the requester can repeat the action. rejected: by an approver, or because nobody decided in time. spent: the action was done. expired: approved, but not used in time, or its approver may not approve any more.',
           enum: ['pending', 'approved', 'rejected', 'spent', 'expired'],
         }),
       ),
@@ -125,7 +125,17 @@ export const approvalKind = defineKind({
       decidedBy: optional(
         s.object({
           description: 'Who decided.',
-          fields: { user: required(user), origin: optional(origin) },
+          fields: {
+            user: required(user),
+            origin: optional(origin),
+            tokenID: optional(
+              s.string({
+                description:
+                  'The id of the token. The approval counts only while this token is valid and may approve.',
+                maxLength: 64,
+              }),
+            ),
+          },
         }),
       ),
       decidedAt: optional(s.time({ description: 'When the decision was made.' })),

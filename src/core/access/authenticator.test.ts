@@ -93,6 +93,7 @@ test('a bearer token makes its user until it is revoked', async () => {
       via: 'token',
       credential: 'ci',
       origin: 'token',
+      tokenId: scene.tokens.get('ci')?.id,
     });
   await revokeToken(scene, socketOwner, 'ci');
   refused(scene.authenticator, tls({ authorization: `Bearer ${token}` }));
@@ -131,6 +132,7 @@ test('a certificate of a token lives and dies with that very token', async () =>
     via: 'certificate',
     credential: '0a1b',
     origin: 'token',
+    tokenId: scene.tokens.get('ci')?.id,
   });
   await revokeToken(scene, socketOwner, 'ci');
   refused(scene.authenticator, tls({ peer: first }));

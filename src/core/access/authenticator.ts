@@ -97,7 +97,7 @@ export class Authenticator {
     const token = parseTokenSegment(segment);
     if (token === undefined || this.#tokens.findById(token.name, token.id) === undefined)
       return undefined;
-    const caller = known ?? tokenCaller(token.name, 'certificate', peer.serialHex);
+    const caller = known ?? tokenCaller(token.name, 'certificate', peer.serialHex, token.id);
     if (known === undefined) this.#byPeer.set(peer, caller);
     return caller;
   }
@@ -108,7 +108,7 @@ export class Authenticator {
     if (record === undefined) return undefined;
     let caller = this.#byToken.get(record);
     if (caller === undefined) {
-      caller = tokenCaller(record.name);
+      caller = tokenCaller(record.name, 'token', record.name, record.id);
       this.#byToken.set(record, caller);
     }
     return caller;

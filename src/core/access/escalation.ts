@@ -163,8 +163,8 @@ function confirmHeld(
 }
 
 /** The roles and bindings that give the caller its rights, without presets, which cannot change. */
-function rightsOf(
-  authorizer: Authorizer,
+export function rightsOf(
+  authorizer: Pick<Authorizer, 'policy'>,
   caller: Pick<Caller, 'user' | 'groups'>,
 ): readonly RecordExpectation[] {
   const policy = authorizer.policy;

@@ -22,6 +22,8 @@ export interface Caller {
   readonly credential?: string;
   /** Where the credential came from. Absent for callers that are neither users nor tokens of the site. */
   readonly origin?: CredentialOrigin;
+  /** The id of the token that authenticated the caller, also by a certificate. Another token of its name has another. */
+  readonly tokenId?: string;
 }
 
 /**
@@ -79,8 +81,15 @@ export function personCaller(name: string, serialNumber: string): Caller {
   };
 }
 
+const tokenUserPrefix = 'token:';
+
 export function tokenUser(tokenName: string): string {
-  return `token:${tokenName}`;
+  return `${tokenUserPrefix}${tokenName}`;
+}
+
+/** Undefined for a user that is not a token. */
+export function tokenNameOf(user: string): string | undefined {
+  return user.startsWith(tokenUserPrefix) ? user.slice(tokenUserPrefix.length) : undefined;
 }
 
 /** A token, or a certificate obtained with it: the same user with the same rights either way. */
@@ -88,8 +97,16 @@ export function tokenCaller(
   tokenName: string,
   via: 'token' | 'certificate' = 'token',
   credential: string = tokenName,
+  tokenId?: string,
 ): Caller {
-  return { user: tokenUser(tokenName), groups: tokenGroups, via, credential, origin: 'token' };
+  return {
+    user: tokenUser(tokenName),
+    groups: tokenGroups,
+    via,
+    credential,
+    origin: 'token',
+    ...(tokenId === undefined ? {} : { tokenId }),
+  };
 }
 
 export function controllerCaller(name: string): Caller {

@@ -37,6 +37,17 @@ export function expiryOf(record: TokenRecord): number {
   return expiry;
 }
 
+/** The token with this name and id, unless it was revoked or has expired. */
+export function liveToken(
+  store: Pick<Store, 'get'>,
+  name: string,
+  id: string,
+  nowMs: number,
+): TokenRecord | undefined {
+  const record = records.get(store, name);
+  return record?.id === id && nowMs < expiryOf(record) ? record : undefined;
+}
+
 /** Resolution of `lastUsedAt`, so that a busy token does not cost one write per request. */
 const lastUsedResolutionMs = 60_000;
 
@@ -74,8 +85,7 @@ export class TokenRegister {
 
   /** For certificates that were obtained with a token: whether that token is still valid. */
   findById(name: string, id: string): TokenRecord | undefined {
-    const record = this.get(name);
-    return record !== undefined && record.id === id && this.#isLive(record) ? record : undefined;
+    return liveToken(this.#store, name, id, this.#clock.now());
   }
 
   get(name: string): TokenRecord | undefined {

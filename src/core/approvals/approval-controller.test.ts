@@ -13,7 +13,7 @@ import { ada, ci, confirmBruges, openApprovals } from './test-approvals.ts';
 
 async function scene() {
   const opened = await openApprovals();
-  const { store, clock, random, act } = opened;
+  const { store, clock, random, authorizer, act } = opened;
   const verbs: string[] = [];
   const writer = new ResourceWriter({
     store,
@@ -26,7 +26,7 @@ async function scene() {
     },
   });
   const client = resourceClient<Approval>(approvalKind, { store, writer, clock });
-  const controller = approvalController({ store, clock, client });
+  const controller = approvalController({ store, clock, authorizer, client });
   const reconcile = (name: string) =>
     controller.reconcile(name, {
       signal: new AbortController().signal,
@@ -39,7 +39,7 @@ async function scene() {
   };
   const stateOf = (name: string) =>
     opened.approvals().find(({ metadata }) => metadata.name === name)?.status?.state;
-  return { ...opened, verbs, reconcile, request, stateOf };
+  return { ...opened, verbs, reconcile, request, stateOf, sources: controller.sources };
 }
 
 test('an Approval that nobody decided is rejected after four hours, and deleted a week later', async () => {
@@ -68,6 +68,58 @@ test('an Approval that nobody used expires', async () => {
   assert.deepEqual(verbs, ['approval.expired']);
 });
 
+test('an approved Approval expires when its approver is revoked, expires, or loses the role', async () => {
+  const { clock, request, reconcile, decide, stateOf, approvals, putToken, revoke } = await scene();
+  const causes = [
+    () => revoke('access.tokens', 'ada'),
+    () => clock.advance(3_600_000),
+    () => revoke('rolebindings', 'approvers'),
+  ];
+  for (const cause of causes) {
+    await putToken('ada', 'ada-1', clock.now() + 3_600_000);
+    const name = await request();
+    await decide(ada, name, 'approved');
+    assert.deepEqual(await reconcile(name), { requeueAfterMs: 3_600_000 });
+    assert.equal(stateOf(name), 'approved');
+    await cause();
+    await reconcile(name);
+    assert.equal(stateOf(name), 'expired');
+    const ended = approvals().find(({ metadata }) => metadata.name === name);
+    assert.match(ended?.status?.reason ?? '', /^token:ada approved it, and .*(revoked|any more)/);
+  }
+});
+
+test('a change of tokens, bindings and roles looks at approved Approvals again', async () => {
+  const { request, decide, sources, putToken, bind, role } = await scene();
+  await request();
+  const name = await request();
+  await decide(ada, name, 'approved');
+  const added: string[] = [];
+  const sink = { add: (key: string) => void added.push(key), ended: () => undefined };
+  const running = sources.map((source) => source.start(sink));
+  const subjects = [{ kind: 'Token' as const, name: 'cd' }];
+  for (const change of [
+    () => putToken('cd', '1'),
+    () => bind('cd', { role: 'viewer', subjects }),
+    () => role('pilots', []),
+  ]) {
+    added.length = 0;
+    await change();
+    assert.deepEqual(added, [name]);
+  }
+  for (const source of running) source.stop();
+});
+
+test('a decided review stays visible for a week after its decision', async () => {
+  const { clock, gate, decide, reconcile, stateOf } = await scene();
+  const review = await gate.review(confirmBruges, { caller: ci, origin: {} });
+  const name = review?.metadata.name ?? '';
+  await clock.advance(20 * 24 * 3_600_000);
+  await decide(ada, name, 'approved');
+  assert.deepEqual(await reconcile(name), { requeueAfterMs: 7 * 24 * 3_600_000 });
+  assert.equal(stateOf(name), 'approved');
+});
+
 test('a spent Approval and a decided review stay as they are', async () => {
   const { clock, request, reconcile, decide, stateOf, act, gate, verbs } = await scene();
   const name = await request();
@@ -94,5 +146,5 @@ test('metrics show Approvals by state, the longest wait, and the tokens that can
   assert.match(text, /hansa_approvals\{state="pending"\} 1/);
   assert.match(text, /hansa_approvals\{state="spent"\} 0/);
   assert.match(text, /hansa_approvals_oldest_pending_seconds 60/);
-  assert.match(text, /hansa_approver_tokens 0/);
+  assert.match(text, /hansa_approver_tokens 2/);
 });

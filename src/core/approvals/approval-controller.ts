@@ -1,7 +1,10 @@
-// Ends Approvals in time: rejects those that nobody decided, expires those that nobody used, and deletes old ones.
-// The gate looks at the clock itself, so a late controller allows nothing.
+// Ends Approvals: rejects those that nobody decided in time, expires those that nobody used in time or whose approver
+// may not approve any more, and deletes old ones. The gate checks all of that itself, so a late controller allows
+// nothing.
 
 import type { Approval } from '../../api/kinds/approval.ts';
+import { bindingsCollection, rolesCollection } from '../access/policy.ts';
+import { tokensCollection } from '../access/token-register.ts';
 import type { Clock } from '../clock/clock.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Controller } from '../reconcile/controller.ts';
@@ -10,6 +13,7 @@ import { StoreSource } from '../reconcile/source.ts';
 import { recordReader } from '../store/reader.ts';
 import type { Store } from '../store/store.ts';
 import { approvalsCollection } from './approval-object.ts';
+import { type StandingParts, standingOf } from './approver-standing.ts';
 import type { Approvers } from './approvers.ts';
 import { hasExpired } from './decision-rules.ts';
 
@@ -28,13 +32,21 @@ const approvals = recordReader<Approval>(approvalsCollection);
 export function approvalController(parts: {
   readonly store: Store;
   readonly clock: Clock;
+  readonly authorizer: StandingParts['authorizer'];
   readonly client: ResourceClient<Approval>;
 }): Controller {
   const { store, clock, client } = parts;
+  const approved = approvedNames(store);
   return {
     name: controllerName,
     lease: leaseName,
-    sources: [new StoreSource({ store, clock, collection: approvalsCollection })],
+    sources: [
+      new StoreSource({ store, clock, collection: approvalsCollection }),
+      // Who may approve can change with each of these.
+      ...[tokensCollection, bindingsCollection, rolesCollection].map(
+        (collection) => new StoreSource({ store, clock, collection, keysOf: approved }),
+      ),
+    ],
     reconcile: async (name, { epoch }) => {
       const as = {
         controller: controllerName,
@@ -49,16 +61,25 @@ export function approvalController(parts: {
       const isOpen = state === 'pending' || (state === 'approved' && spec.review !== true);
       if (!isOpen) {
         const keptMs = store.count(approvalsCollection) > manyApprovals ? keepIfManyMs : keepMs;
-        const goesAtMs = Date.parse(metadata.creationTimestamp) + keptMs;
+        // A review can be decided much later than it was created.
+        const goesAtMs = Date.parse(status?.decidedAt ?? metadata.creationTimestamp) + keptMs;
         if (nowMs < goesAtMs) return { requeueAfterMs: goesAtMs - nowMs };
         await client.delete(name, as, { uid: metadata.uid });
         return undefined;
       }
-      if (!hasExpired(spec, nowMs)) return { requeueAfterMs: Date.parse(spec.expiresAt) - nowMs };
+      const standing = state === 'approved' ? standingOf(parts, approval, nowMs) : undefined;
+      const isLost = standing?.counts === false;
+      if (!isLost && !hasExpired(spec, nowMs)) {
+        const untilMs = Math.min(Date.parse(spec.expiresAt), standing?.untilMs ?? Infinity);
+        return { requeueAfterMs: untilMs - nowMs };
+      }
       const ended =
         state === 'pending'
           ? { state: 'rejected', reason: `nobody decided until ${spec.expiresAt}` }
-          : { state: 'expired', reason: `approved, but not used until ${spec.expiresAt}` };
+          : {
+              state: 'expired',
+              reason: isLost ? standing.why : `approved, but not used until ${spec.expiresAt}`,
+            };
       await client.patchStatus(
         name,
         (current) =>
@@ -70,6 +91,23 @@ export function approvalController(parts: {
       );
       return { requeueAfterMs: 0 };
     },
+  };
+}
+
+/** The names of the approved Approvals. Listed again only after a change of an Approval. */
+function approvedNames(store: Pick<Store, 'list'>): () => readonly string[] {
+  let from: unknown;
+  let names: readonly string[] = [];
+  return () => {
+    const { entries } = store.list(approvalsCollection);
+    if (entries !== from) {
+      from = entries;
+      names = approvals
+        .list(store)
+        .filter(({ status }) => status?.state === 'approved')
+        .map(({ metadata }) => metadata.name);
+    }
+    return names;
   };
 }
 

@@ -254,8 +254,12 @@ suite('a decision', () => {
     }
     const { origin: _origin, ...unknown } = ada;
     await assert.rejects(decide(unknown, name, 'approved'), isForbidden(/kind of credential/));
-    await decide(tokenCaller('ada', 'certificate', '3'), name, 'approved');
-    assert.deepEqual(approvals()[0]?.status?.decidedBy, { user: 'token:ada', origin: 'token' });
+    await decide(tokenCaller('ada', 'certificate', '3', 'ada-1'), name, 'approved');
+    assert.deepEqual(approvals()[0]?.status?.decidedBy, {
+      user: 'token:ada',
+      origin: 'token',
+      tokenID: 'ada-1',
+    });
     await act(ci);
   });
 

@@ -23,7 +23,7 @@ import {
   spentApproval,
 } from './approval-object.ts';
 import { ApprovalRoom, isPendingRequest, maxApprovals } from './approval-room.ts';
-import { approveVerb } from './approver-rights.ts';
+import { mayDecide, standingOf } from './approver-standing.ts';
 import { allowsUse } from './decision-rules.ts';
 import {
   type ApprovalMode,
@@ -38,7 +38,7 @@ export interface ApprovalGateParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly audit: AccessAudit;
-  readonly authorizer: Pick<Authorizer, 'authorize'>;
+  readonly authorizer: Pick<Authorizer, 'authorize' | 'policy'>;
   readonly actions: readonly DeclaredAction[];
 }
 
@@ -102,7 +102,8 @@ export class ApprovalGate {
     if (mode === 'none' || caller.via === 'controller') return 'none';
     // A caller without an origin cannot approve, whatever its role.
     if (mode !== 'approver' || caller.origin === undefined) return mode;
-    return this.#mayApprove(caller) ? 'none' : mode;
+    // Without a name: a rule that names single Approvals is not enough.
+    return mayDecide(this.#parts.authorizer, caller) ? 'none' : mode;
   }
 
   /**
@@ -118,10 +119,12 @@ export class ApprovalGate {
       const nowMs = this.#parts.clock.now();
       const { user } = by.caller;
       const same = this.#of(hash, user);
-      const usable = same.find((entry) =>
-        allowsUse(approvals.of(entry), { hash, user, mode }, nowMs),
-      );
-      if (usable !== undefined) return this.#spend(usable, by, nowMs);
+      for (const entry of same) {
+        const approval = approvals.of(entry);
+        if (!allowsUse(approval, { hash, user, mode }, nowMs)) continue;
+        const standing = standingOf(this.#parts, approval, nowMs);
+        if (standing.counts) return this.#spend(entry, standing.expect, by, nowMs);
+      }
       const pending = same
         .map((entry) => approvals.of(entry))
         .find((one) => isPendingRequest(one, nowMs));
@@ -168,12 +171,6 @@ export class ApprovalGate {
     }
   }
 
-  #mayApprove(caller: Caller): boolean {
-    // Without a name: a rule that names single Approvals is not enough.
-    const asked = { verb: approveVerb, plural: approvalsCollection };
-    return this.#parts.authorizer.authorize(caller, asked).allowed;
-  }
-
   #hashed({ action, verb, target, change: value, summary }: ActionRequest, by: Requester) {
     const change = canonicalJson(value);
     if (change.length > maxChangeLength) {
@@ -192,14 +189,19 @@ export class ApprovalGate {
     });
   }
 
-  #spend(entry: Entry, by: Requester, nowMs: number): SpentApproval {
+  #spend(
+    entry: Entry,
+    standing: readonly Expectation[],
+    by: Requester,
+    nowMs: number,
+  ): SpentApproval {
     const approval = approvals.of(entry);
     const { name, uid } = approval.metadata;
     const approver = approval.status?.decidedBy?.user ?? '';
     return {
       uid,
       name,
-      expect: [expectedAt(entry)],
+      expect: [expectedAt(entry), ...standing],
       put: [putApproval(spentApproval(approval, nowMs))],
       audit: [
         this.#parts.audit.record({

@@ -9,8 +9,8 @@ import { tokenKind } from '../access/presets.ts';
 import { expiryOf, type TokenRecord, type TokenRegister } from '../access/token-register.ts';
 import type { Clock } from '../clock/clock.ts';
 import type { ActionRequest, ApprovalGate, SpentApproval } from './approval-gate.ts';
-import { approvalsCollection } from './approval-object.ts';
-import { approveVerb, changeVerbs, grantsApproval } from './approver-rights.ts';
+import { grantsApproval } from './approver-rights.ts';
+import { mayDecide } from './approver-standing.ts';
 import { actionOfWrite, type ApprovalMode } from './policy.ts';
 
 export interface ApproversParts {
@@ -36,19 +36,13 @@ export class Approvers {
 
   /** Live tokens that may approve. Certificates of the admin socket do not count: under the two-person rule they cannot. */
   list(): readonly TokenRecord[] {
-    const { clock, tokens } = this.#parts;
+    const { clock, tokens, authorizer } = this.#parts;
     const nowMs = clock.now();
     return tokens
       .list()
-      .filter((record) => nowMs < expiryOf(record) && this.#mayApprove(record.name));
-  }
-
-  #mayApprove(name: string): boolean {
-    const { authorizer } = this.#parts;
-    const caller = tokenCaller(name);
-    const may = (verb: string) =>
-      authorizer.authorize(caller, { verb, plural: approvalsCollection }).allowed;
-    return may(approveVerb) && changeVerbs.some(may);
+      .filter(
+        (record) => nowMs < expiryOf(record) && mayDecide(authorizer, tokenCaller(record.name)),
+      );
   }
 
   /**

@@ -46,13 +46,17 @@ export function decideApproval(
     editProblem(next.spec, live.spec) ??
     (decision && decisionProblem(live, decision, caller, nowMs));
   if (problem !== undefined || decision === undefined) throw refused(name, problem ?? '');
-  const { user, origin } = caller;
+  const { user, origin, tokenId } = caller;
   return {
     status: {
       ...live.status,
       state: decision,
       reason: `${decision} by ${user}${comment === undefined ? '' : `: ${comment}`}`.slice(0, 1024),
-      decidedBy: { user, ...(origin === undefined ? {} : { origin }) },
+      decidedBy: {
+        user,
+        ...(origin === undefined ? {} : { origin }),
+        ...(tokenId === undefined ? {} : { tokenID: tokenId }),
+      },
       decidedAt: timestamp(nowMs),
     },
     verb: `approval.${decision}`,

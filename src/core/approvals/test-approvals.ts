@@ -1,8 +1,10 @@
 // Test fixture of this folder: a gate on a real store, with a few users.
 
 import type { Approval } from '../../api/kinds/approval.ts';
+import { timestamp } from '../../api/object.ts';
 import { type Caller, socketOwner, tokenCaller } from '../access/identity.ts';
 import { openScene, type Scene } from '../access/test-scene.ts';
+import { type TokenRecord, tokensCollection } from '../access/token-register.ts';
 import { recordReader } from '../store/reader.ts';
 import { type ActionRequest, ApprovalGate } from './approval-gate.ts';
 import { approvalsCollection, expectedAt, putApproval } from './approval-object.ts';
@@ -16,8 +18,8 @@ export const actions: readonly DeclaredAction[] = [
 /** May do much, but not approve. */
 export const ci = tokenCaller('ci');
 /** Have the role approver. */
-export const ada = tokenCaller('ada');
-export const bob = tokenCaller('bob');
+export const ada = tokenCaller('ada', 'token', 'ada', 'ada-1');
+export const bob = tokenCaller('bob', 'token', 'bob', 'bob-1');
 /** Has the role admin. */
 export const owner = socketOwner;
 
@@ -36,13 +38,19 @@ export interface ApprovalScene extends Scene {
   readonly act: (by: Caller, request?: ActionRequest) => Promise<void>;
   readonly decide: (by: Caller, name: string, decision: 'approved' | 'rejected') => Promise<void>;
   readonly setPolicy: (rules: Readonly<Record<string, ApprovalMode>>) => Promise<void>;
+  /** A token without a binding of its own, until the time given. */
+  readonly putToken: (name: string, id: string, untilMs?: number) => Promise<void>;
+  readonly revoke: (collection: string, name: string) => Promise<void>;
   /** The last part of the verbs of audit records about Approvals, in order. */
   readonly events: () => readonly string[];
 }
 
+const tokenTtlMs = 30 * 24 * 60 * 60 * 1000;
+
 const reader = recordReader<Approval>(approvalsCollection);
 
-export async function openApprovals(): Promise<ApprovalScene> {
+/** The tokens of ada and bob exist, unless `tokens` names others. */
+export async function openApprovals(tokens = ['ada', 'bob']): Promise<ApprovalScene> {
   const scene = await openScene('approvals');
   const { store, clock, random, audit, authorizer, drafts } = scene;
   await scene.bind('approvers', {
@@ -53,6 +61,13 @@ export async function openApprovals(): Promise<ApprovalScene> {
     ],
   });
   const gate = new ApprovalGate({ store, clock, random, audit, authorizer, actions });
+  const putToken = async (name: string, id: string, untilMs = clock.now() + tokenTtlMs) => {
+    const times = { createdAt: timestamp(clock.now()), expiresAt: timestamp(untilMs) };
+    const record: TokenRecord = { name, id, digest: '', role: 'viewer', createdBy: 'x', ...times };
+    const encode = () => Buffer.from(JSON.stringify(record));
+    await store.commit({ put: [{ collection: tokensCollection, name, encode }] });
+  };
+  for (const name of tokens) await putToken(name, `${name}-1`);
   return {
     ...scene,
     gate,
@@ -74,6 +89,10 @@ export async function openApprovals(): Promise<ApprovalScene> {
       const site = { spec: { approvals: { rules } } };
       const encode = () => Buffer.from(JSON.stringify(site));
       await store.commit({ put: [{ collection: 'sites', name: 'site', encode }] });
+    },
+    putToken,
+    revoke: async (collection, name) => {
+      await store.commit({ delete: [{ collection, name }] });
     },
     events: () =>
       drafts.filter(({ kind }) => kind === 'Approval').map(({ verb }) => verb.split('.')[1] ?? ''),

@@ -6,7 +6,12 @@ import { roleBindingKind } from '../../api/kinds/role-binding.ts';
 import { roleKind } from '../../api/kinds/role.ts';
 import { siteKind } from '../../api/kinds/site.ts';
 import { apiVersion, timestamp } from '../../api/object.ts';
-import { type Caller, controllerCaller, tokenCaller } from '../../core/access/identity.ts';
+import {
+  type Caller,
+  controllerCaller,
+  tokenCaller,
+  tokenNameOf,
+} from '../../core/access/identity.ts';
 import { createToken, revokeToken } from '../../core/access/token-operations.ts';
 import { Approvers } from '../../core/approvals/approvers.ts';
 import { decideApproval } from '../../core/approvals/decide-approval.ts';
@@ -20,8 +25,9 @@ import { ResourceWriter, type WriteContext } from '../resources/writer.ts';
 
 const kinds = [boatKind, roleKind, roleBindingKind, siteKind, approvalKind] as readonly Kind[];
 
-async function scene() {
-  const opened = await openApprovals();
+/** The tokens `existing` exist from the start. Tests that create their own begin with none. */
+async function scene(existing?: string[]) {
+  const opened = await openApprovals(existing);
   const { store, clock, random, authorizer, tokens, gate, audit } = opened;
   const approvers = new Approvers({ clock, authorizer, tokens, gate });
   const parts = { gate, approvers, authorizer };
@@ -87,8 +93,13 @@ async function scene() {
       { dryRun: false, uid: undefined, resourceVersion: undefined },
       context(caller, 'delete'),
     );
+  /** With the token of this name that exists now, as the API authenticates it. */
+  const current = (by: Caller): Caller => {
+    const token = tokens.get(tokenNameOf(by.user) ?? '');
+    return token === undefined ? by : { ...by, tokenId: token.id };
+  };
   const approve = (by: Caller, name: string) =>
-    patch(by, approvalKind, name, { spec: { decision: 'approved' } });
+    patch(current(by), approvalKind, name, { spec: { decision: 'approved' } });
   const tokenParts = { store, clock, random, authorizer, tokens, audit, approvers };
   const token = (by: Caller, name: string, role: string, ttlSeconds?: number) =>
     createToken(tokenParts, by, {
@@ -181,7 +192,7 @@ suite('a write that needs approval', () => {
   });
 
   test('is still one while the object is being deleted, except for the end of the deletion', async () => {
-    const { create, patch, remove, policy, token, store } = await scene();
+    const { create, patch, remove, policy, token, store } = await scene([]);
     await token(owner, 'ada', 'viewer');
     const metadata = { finalizers: ['example.dev/a', 'example.dev/b'] };
     await create(owner, roleKind, { name: 'sly', ...metadata }, { rules: [] });
@@ -266,7 +277,7 @@ suite('an Approval', () => {
   });
 
   test('is not decided by its requester, nor by a status that a user sends', async () => {
-    const { create, patch, approve, policy, approvals, token } = await scene();
+    const { create, patch, approve, policy, approvals, token } = await scene([]);
     await token(owner, 'ada', 'viewer');
     await policy(owner, { 'Boat.create': 'two-person' });
     const name = await needed(create(ada, boatKind, { name: 'cog' }, { berths: 2 }));
@@ -279,7 +290,7 @@ suite('an Approval', () => {
 
 suite('the approval policy', () => {
   test('names known actions only, and needs a token that can approve', async () => {
-    const { policy, token } = await scene();
+    const { policy, token } = await scene([]);
     const isInvalid = (why: RegExp) => (error: unknown) =>
       hasCode(error, 'HANSA_INVALID') && why.test(error.message);
     await assert.rejects(policy(owner, { 'Ship.create': 'none' }), isInvalid(/rules\[0\]\.action/));
@@ -290,7 +301,7 @@ suite('the approval policy', () => {
   });
 
   test('is weakened only with an approval under the old policy', async () => {
-    const { policy, patch, token, approve } = await scene();
+    const { policy, patch, token, approve } = await scene([]);
     await token(owner, 'ada', 'viewer');
     await policy(owner, { 'Boat.create': 'two-person' });
     const weaken = () => policy(owner, { 'Boat.create': 'approver' });
@@ -308,7 +319,7 @@ suite('the approval policy', () => {
   });
 
   test('protects the rights to approve: roles, bindings and tokens', async () => {
-    const { policy, create, patch, remove, token, approve, bind } = await scene();
+    const { policy, create, patch, remove, token, approve, bind } = await scene([]);
     await token(owner, 'ada', 'viewer');
     await bind('plain', { role: 'viewer', subjects: [{ kind: 'Token', name: 'eve' }] });
     await policy(owner, { 'Boat.create': 'two-person' });
@@ -331,7 +342,7 @@ suite('the approval policy', () => {
   });
 
   test('protects the roles of approvers: without the right to change an Approval nobody decides', async () => {
-    const { policy, patch, token, bind, role } = await scene();
+    const { policy, patch, token, bind, role } = await scene([]);
     await role('deciders', [{ kinds: ['Approval'], verbs: ['approve', 'update', 'patch'] }]);
     await bind('deciders', { role: 'deciders', subjects: [{ kind: 'Token', name: 'eve' }] });
     await token(owner, 'eve', 'viewer');
@@ -341,7 +352,7 @@ suite('the approval policy', () => {
   });
 
   test('has its rule for new bindings also for new tokens, which come with one', async () => {
-    const { policy, token, approve, clock, approvals } = await scene();
+    const { policy, token, approve, clock, approvals } = await scene([]);
     await token(owner, 'ada', 'viewer', 86_400);
     await policy(owner, { 'RoleBinding.create': 'two-person' });
     const name = await needed(token(owner, 'eve', 'viewer'));
@@ -355,7 +366,7 @@ suite('the approval policy', () => {
   });
 
   test('lets nobody revoke the approver who stays longest without approval', async () => {
-    const { policy, token, revoke, approve, approvals, tokens } = await scene();
+    const { policy, token, revoke, approve, approvals, tokens } = await scene([]);
     const days = (count: number) => count * 86_400;
     await token(owner, 'ada', 'viewer', days(300));
     await token(owner, 'bob', 'viewer', days(1));
@@ -374,7 +385,7 @@ suite('the approval policy', () => {
   });
 
   test('keeps the last token that can approve, and lets the owner recover when it expired', async () => {
-    const { policy, token, revoke, clock, approve } = await scene();
+    const { policy, token, revoke, clock, approve } = await scene([]);
     await token(owner, 'ada', 'viewer');
     await token(owner, 'bob', 'viewer');
     await policy(owner, { 'Boat.create': 'two-person' });
