@@ -86,11 +86,11 @@ async function scene(existing?: string[]) {
         Buffer.from(JSON.stringify(change)),
       ),
     );
-  const remove = (caller: Caller, kind: Kind, name: string) =>
+  const remove = (caller: Caller, kind: Kind, name: string, dryRun = false) =>
     writer.delete(
       kind,
       name,
-      { dryRun: false, uid: undefined, resourceVersion: undefined },
+      { dryRun, uid: undefined, resourceVersion: undefined },
       context(caller, 'delete'),
     );
   /** With the token of this name that exists now, as the API authenticates it. */
@@ -217,13 +217,18 @@ suite('a write that needs approval', () => {
   });
 
   test('makes no Approval as a dry run, and without a change', async () => {
-    const { create, patch, policy, approvals, warnings } = await scene();
+    const { create, patch, remove, policy, approvals, warnings, store } = await scene();
     await create(owner, boatKind, { name: 'cog' }, { berths: 2 });
-    await policy(owner, { 'Boat.create': 'approver', 'Boat.update': 'approver' });
+    const operations = ['create', 'update', 'delete'];
+    await policy(owner, Object.fromEntries(operations.map((one) => [`Boat.${one}`, 'approver'])));
     await create(ci, boatKind, { name: 'hulk' }, { berths: 2 }, true);
     await patch(ci, boatKind, 'cog', { spec: { berths: 3 } }, true);
-    assert.deepEqual(warnings.length, 2);
-    assert.match(warnings[0] ?? '', /needs approval/);
+    await remove(ci, boatKind, 'cog', true);
+    assert.ok(store.get('boats', 'cog'));
+    assert.equal(warnings.length, operations.length);
+    for (const [at, one] of operations.entries()) {
+      assert.match(warnings[at] ?? '', new RegExp(`needs approval.*Boat\\.${one}`));
+    }
     await patch(ci, boatKind, 'cog', { spec: { berths: 2 } });
     assert.deepEqual(approvals(), []);
   });
