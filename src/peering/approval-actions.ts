@@ -9,7 +9,10 @@ import type { Redemption } from './handshake/records.ts';
 
 const { kind } = federationPeerKind;
 
-/** The requirement wants approval to propose, accept and revoke a peer. To suspend one is free: it only takes trust away, for now. */
+/**
+ * The requirement wants approval to propose, accept and revoke a peer, so that no trust begins or ends unseen. To
+ * resume a peer begins trust again. To suspend one is free: it only takes trust away, for now.
+ */
 export const peeringActions: readonly DeclaredAction[] = [
   { action: 'peer.invite', mode: 'approver', description: 'Create an invitation.' },
   { action: 'peer.accept', mode: 'approver', description: 'Accept an invitation.' },
@@ -25,7 +28,22 @@ export const peeringActions: readonly DeclaredAction[] = [
     description: 'End a peering, also by deleting the FederationPeer.',
     write: { kind, operation: 'delete' },
   },
+  {
+    action: 'peer.resume',
+    mode: 'approver',
+    description: 'Trust a suspended peer again.',
+    write: {
+      kind,
+      operation: 'update',
+      when: (next, live) => isSuspended(live) && !isSuspended(next),
+    },
+  },
 ];
+
+function isSuspended(peer: { readonly spec?: unknown } | undefined): boolean {
+  const { desiredState } = (peer?.spec ?? {}) as Partial<FederationPeer['spec']>;
+  return desiredState === 'suspended';
+}
 
 export function inviteRequest({ for: invited, forKeys, ttlSeconds }: InviteOptions): ActionRequest {
   const whom = invited?.name ?? 'any site';

@@ -188,7 +188,7 @@ export async function startPeering(
       admitPeer(kind, next, live);
       return [];
     },
-    accompany: (kind, next, live, by) => wishesOf(store, kind, next, live, by),
+    accompany: (...write) => wishesOf(store, ...write),
     stop: async () => {
       leaves.stop();
       kept.stop();

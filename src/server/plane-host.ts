@@ -201,6 +201,7 @@ export class PlaneHost {
     next: ObjectDraft | undefined,
     live: ObjectDraft | undefined,
     by: Requester,
+    approval?: string,
   ): Accompaniment | undefined {
     const found = this.#running.find(({ plane }) => plane.kinds.includes(kind));
     return found?.running.accompany?.(
@@ -208,6 +209,7 @@ export class PlaneHost {
       next as unknown as Resource | undefined,
       live as unknown as Resource | undefined,
       by,
+      approval,
     );
   }
 

@@ -225,7 +225,7 @@ function createWriter(
     clock,
     random,
     auditRow: auditWrites(counted),
-    accompany: (kind, next, live, by) => planes.accompany(kind, next, live, by),
+    accompany: (...write) => planes.accompany(...write),
     approve: writeApprovals(approvals),
     decide: (caller, kind, next, live) =>
       kind === (approvalKind as Kind)

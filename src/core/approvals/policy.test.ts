@@ -5,6 +5,7 @@ import {
   actionProblem,
   compilePolicy,
   type DeclaredAction,
+  strongestActionOf,
   weakeningOf,
 } from './policy.ts';
 
@@ -85,5 +86,45 @@ suite('an action', () => {
     for (const action of ['Role.get', 'Rôle.create', 'Approval.update', 'peer.dance', '', 'Role']) {
       assert.match(problem(action) ?? '', /peer\.confirm, peer\.revoke, or KIND\.create/, action);
     }
+  });
+});
+
+suite('a write that is an action of its own only sometimes', () => {
+  const spec = (value: string) => ({ spec: { desiredState: value } });
+  const resume: DeclaredAction = {
+    action: 'peer.resume',
+    mode: 'approver',
+    description: '',
+    write: {
+      kind: 'FederationPeer',
+      operation: 'update',
+      when: (next, live) => next !== undefined && live !== undefined && next.spec !== live.spec,
+    },
+  };
+  const actions = [...declared, resume];
+  const [before, after] = [spec('suspended'), spec('active')];
+  const of = (modes: Readonly<Record<string, string>>, next: object, live: object) => {
+    const rules = Object.entries(modes).map(([action, mode]) => ({ action, mode }));
+    const compiled = compilePolicy({ rules }, actions);
+    return strongestActionOf(compiled, actions, 'FederationPeer', 'update', next, live);
+  };
+
+  test('needs what the policy has for it', () => {
+    assert.deepEqual(of({}, after, before), { action: 'peer.resume', mode: 'approver' });
+    assert.deepEqual(of({}, before, before), { action: 'FederationPeer.update', mode: 'none' });
+    const off = { 'peer.resume': 'none' };
+    assert.deepEqual(of(off, after, before), { action: 'peer.resume', mode: 'none' });
+  });
+
+  test('needs at least what every such write needs', () => {
+    const all = { 'FederationPeer.update': 'two-person' };
+    const expected = { action: 'FederationPeer.update', mode: 'two-person' };
+    assert.deepEqual(of(all, after, before), expected);
+    assert.deepEqual(of({ ...all, 'peer.resume': 'none' }, after, before), expected);
+  });
+
+  test('leaves the name of every other such write as it is', () => {
+    assert.equal(actionProblem('FederationPeer.update', actions, ['FederationPeer']), undefined);
+    assert.equal(actionProblem('peer.resume', actions, []), undefined);
   });
 });

@@ -16,7 +16,16 @@ export interface DeclaredAction {
   /** What it is, for the reference. */
   readonly description: string;
   /** This operation on resources of this kind is the same action. */
-  readonly write?: { readonly kind: string; readonly operation: WriteOperation };
+  readonly write?: {
+    readonly kind: string;
+    readonly operation: WriteOperation;
+    /** Only a write for which this holds. It needs the approval of this action and of the operation. */
+    readonly when?: (next: WithSpec | undefined, live: WithSpec | undefined) => boolean;
+  };
+}
+
+interface WithSpec {
+  readonly spec?: unknown;
 }
 
 export interface ApprovalPolicy {
@@ -84,14 +93,35 @@ export function weakeningOf(before: ApprovalPolicy, after: ApprovalPolicy): Weak
   return { actions, mode: strongestOf(actions.map((action) => before.modeOf(action))) };
 }
 
-/** The action of a write of a resource. */
+/** The action of every write of this kind and operation. */
 export function actionOfWrite(
   declared: readonly DeclaredAction[],
   kind: string,
   operation: WriteOperation,
 ): string {
-  const found = declared.find(({ write }) => write?.kind === kind && write.operation === operation);
+  const found = declared.find(
+    ({ write }) =>
+      write?.kind === kind && write.operation === operation && write.when === undefined,
+  );
   return found?.action ?? `${kind}.${operation}`;
+}
+
+/** The action of this write with the strongest mode: one that it is only sometimes, or that of every such write. */
+export function strongestActionOf(
+  { modeOf }: Pick<ApprovalPolicy, 'modeOf'>,
+  declared: readonly DeclaredAction[],
+  kind: string,
+  operation: WriteOperation,
+  next: WithSpec | undefined,
+  live: WithSpec | undefined,
+): { readonly action: string; readonly mode: ApprovalMode } {
+  const sometimes = declared.filter(
+    ({ write }) =>
+      write?.kind === kind && write.operation === operation && write.when?.(next, live) === true,
+  );
+  return [...sometimes.map((one) => one.action), actionOfWrite(declared, kind, operation)]
+    .map((action) => ({ action, mode: modeOf(action) }))
+    .reduce((a, b) => (rank(b.mode) > rank(a.mode) ? b : a));
 }
 
 /** Why a rule cannot name this action; undefined if it can. `kinds` are those that the site serves. */

@@ -158,6 +158,8 @@ export interface RunningPlane {
     next: Pick<Resource, 'metadata' | 'spec'> | undefined,
     live: Pick<Resource, 'metadata' | 'spec'> | undefined,
     by: Requester,
+    /** The uid of the Approval that the commit spends. */
+    approval?: string,
   ) => Accompaniment | undefined;
   /** Why the plane is not ready, by part, for /readyz. */
   readonly health?: ReadonlyMap<string, () => string | undefined>;

@@ -134,6 +134,7 @@ export class Inviter {
       expiresAtMs,
       ...(invited === undefined ? {} : { for: invited.name }),
       ...(forKeys === undefined ? {} : { forKeys }),
+      ...(spent === undefined ? {} : { approval: spent.uid }),
     };
     const row = audit.record({
       ...requestedBy(by),

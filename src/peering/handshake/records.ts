@@ -79,6 +79,8 @@ export interface InvitationRecord {
   readonly forKeys?: string;
   /** The user who created it. Records of earlier versions lack it. */
   readonly createdBy?: string;
+  /** The uid of the Approval that allowed it. */
+  readonly approval?: string;
   readonly redeemed?: Redemption;
   /** No site can redeem it. The record stays until it expires, so that a redeemer gets the reason. */
   readonly cancelled?: { readonly atMs: number; readonly by: string };

@@ -5,7 +5,9 @@ import { type FederationPeer, federationPeerKind } from '../../api/kinds/federat
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import type { Resource } from '../../api/object.ts';
 import { Authorizer } from '../../core/access/authorizer.ts';
+import { TokenRegister } from '../../core/access/token-register.ts';
 import { ApprovalGate } from '../../core/approvals/approval-gate.ts';
+import { Approvers } from '../../core/approvals/approvers.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
@@ -13,6 +15,7 @@ import type { ResourceClient } from '../../core/reconcile/resource-client.ts';
 import { openStore } from '../../core/store/open.ts';
 import { createSealer } from '../../core/store/sealing/sealer.ts';
 import type { Store } from '../../core/store/store.ts';
+import { writeApprovals } from '../../server/approvals/write-approvals.ts';
 import { auditWrites } from '../../server/audit/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
@@ -76,13 +79,20 @@ export async function testPeerSite(
     },
   });
   const random = new SeededRandom('peer site');
+  const authorizer = new Authorizer({ store, kinds: [federationPeerKind, approvalKind] });
+  const audit = { record, deny: (draft: AuditDraft) => void denials.push(draft) };
+  const actions = peeringActions;
+  const gate = new ApprovalGate({ store, clock, random, audit, authorizer, actions });
+  const tokens = new TokenRegister(store, clock);
+  const approvers = new Approvers({ clock, authorizer, tokens, gate });
   const writer = new ResourceWriter({
     store,
     clock,
     random,
     admit: () => [],
-    accompany: (kind, next, live, by) =>
-      wishesOf(store, kind, next as Resource | undefined, live as Resource | undefined, by),
+    accompany: (kind, next, live, ...by) =>
+      wishesOf(store, kind, next as Resource | undefined, live as Resource | undefined, ...by),
+    approve: writeApprovals({ gate, authorizer, approvers }),
     auditRow: auditWrites({ record }),
   });
   const parts = { store, writer, clock };
@@ -90,7 +100,6 @@ export async function testPeerSite(
   const peers = new PeerRepository(peerObjects, clock);
   const federations = resourceClient<SpiffeFederation>(spiffeFederationKind, parts);
   const { trustDomain, authority } = await testIdentity('lubeck.example');
-  const audit = { record, deny: (draft: AuditDraft) => void denials.push(draft) };
   const inviter = new Inviter({
     trustDomain,
     store,
@@ -155,14 +164,7 @@ export async function testPeerSite(
       own: authority,
       audit,
       handshake,
-      approvals: new ApprovalGate({
-        store,
-        clock,
-        random,
-        audit,
-        authorizer: new Authorizer({ store, kinds: [federationPeerKind, approvalKind] }),
-        actions: peeringActions,
-      }),
+      approvals: gate,
     },
     rows,
     denials,

@@ -18,8 +18,14 @@ type DesiredState = NonNullable<FederationPeer['spec']['desiredState']>;
 interface Wishes {
   /** The uid of the peer. A new peer of the same name ignores the record. */
   readonly uid: string;
-  readonly desiredState?: { readonly value: DesiredState; readonly by: Requester };
-  readonly deletion?: { readonly by: Requester };
+  readonly desiredState?: Wish & { readonly value: DesiredState };
+  readonly deletion?: Wish;
+}
+
+interface Wish {
+  readonly by: Requester;
+  /** The uid of the Approval that allowed it. */
+  readonly approval?: string;
 }
 
 const wishesReader = recordReader<Wishes>(wishesCollection);
@@ -33,6 +39,7 @@ export function wishesOf(
   next: Peer | undefined,
   live: Peer | undefined,
   by: Requester,
+  approval?: string,
 ): Accompaniment | undefined {
   if (kind.kind !== federationPeerKind.kind) return undefined;
   const name = (next ?? live)?.metadata.name ?? '';
@@ -47,11 +54,12 @@ export function wishesOf(
     next.metadata.deletionTimestamp !== undefined && live?.metadata.deletionTimestamp === undefined;
   if (!isNewState && !isDeletion) return undefined;
   const { uid } = next.metadata;
+  const wish: Wish = { by, ...(approval === undefined ? {} : { approval }) };
   const wishes: Wishes = {
     ...read(store, name, uid),
     uid,
-    ...(isNewState ? { desiredState: { value, by } } : {}),
-    ...(isDeletion ? { deletion: { by } } : {}),
+    ...(isNewState ? { desiredState: { value, ...wish } } : {}),
+    ...(isDeletion ? { deletion: wish } : {}),
   };
   const bytes = Buffer.from(JSON.stringify(wishes));
   const verb = value === 'suspended' ? 'suspend' : 'resume';

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { type Approval, approvalKind } from '../../api/kinds/approval.ts';
+import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { Authorizer } from '../../core/access/authorizer.ts';
 import { type Caller, socketOwner, tokenCaller } from '../../core/access/identity.ts';
@@ -11,9 +12,11 @@ import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { callRoute } from '../../core/plane/test-request.ts';
 import { withErrorCode } from '../../core/store/conformance/harness.ts';
 import { kindReader } from '../../core/store/reader.ts';
+import type { WriteContext } from '../../server/resources/writer.ts';
 import type { Acceptor } from '../handshake/acceptor.ts';
 import { encodeInvitation } from '../handshake/invitation.ts';
 import { type TestPeerSite, testPeerSite } from '../handshake/test-peer-site.ts';
+import { wishesCollection } from '../peers/wishes.ts';
 import { peeringPaths } from '../paths.ts';
 import { acceptWaitMs } from '../timing.ts';
 import { operatorRoutes, type PeerSummary } from './operator-routes.ts';
@@ -57,6 +60,13 @@ async function waiting(more = {}): Promise<TestPeerSite> {
   const site = await testPeerSite();
   const redemption = { confirmation: 'made for no trust domain', fingerprint: '7f:3a' };
   await site.redeem(name, more, redemption);
+  await site.handshake.reconcile(name, signal);
+  return site;
+}
+
+async function enrolled(): Promise<TestPeerSite> {
+  const site = await testPeerSite();
+  await site.redeem(name);
   await site.handshake.reconcile(name, signal);
   return site;
 }
@@ -139,8 +149,9 @@ suite('an invitation', () => {
     await approve(site, approval);
     assert.notEqual(await needed(invite(3600)), approval);
     const { id } = await invite(60);
-    assert.ok(site.inviter.invitations.get(id));
-    assert.equal(approvalOf(site, approval)?.status?.state, 'spent');
+    const { metadata, status } = approvalOf(site, approval) ?? {};
+    assert.equal(site.inviter.invitations.get(id)?.value.approval, metadata?.uid);
+    assert.equal(status?.state, 'spent');
     await needed(invite(60));
   });
 
@@ -185,16 +196,88 @@ suite('an invitation', () => {
   });
 });
 
-suite('a revocation', () => {
-  async function active(): Promise<TestPeerSite> {
-    const site = await testPeerSite();
-    await site.redeem(name);
-    await site.handshake.reconcile(name, signal);
-    return site;
-  }
+suite('a change of a FederationPeer', () => {
+  const options = { dryRun: false, manager: 'kubectl', fieldValidation: 'Strict', force: false };
+  const context = (caller: Caller, verb: 'patch' | 'delete'): WriteContext => ({
+    caller,
+    verb,
+    options: options as WriteContext['options'],
+    requestId: 'r',
+    address: undefined,
+  });
+  type Spec = FederationPeer['spec'];
+  const replace = ({ writer }: TestPeerSite, caller: Caller, next: (live: Spec) => object) =>
+    writer.update(federationPeerKind, name, undefined, context(caller, 'patch'), (live) => ({
+      ...(live as NonNullable<typeof live>),
+      spec: { ...next(live?.spec as Spec) },
+    }));
+  const patch = (site: TestPeerSite, caller: Caller, spec: object) =>
+    replace(site, caller, (live) => ({ ...live, ...spec }));
 
+  test('that resumes a peer waits for an approval, and carries its uid', async () => {
+    const site = await enrolled();
+    await patch(site, ci, { desiredState: 'suspended' });
+    await site.handshake.distrust(name);
+    assert.equal(await stateOf(site), 'suspended');
+    const approval = await needed(patch(site, ci, { desiredState: 'active' }));
+    assert.match(approval, /^peer-resume-/);
+    await site.handshake.reconcile(name, signal);
+    assert.equal(await stateOf(site), 'suspended');
+    await approve(site, approval);
+    await patch(site, ci, { desiredState: 'active' });
+    await site.handshake.reconcile(name, signal);
+    assert.equal(await stateOf(site), 'enrolled');
+    const { metadata, status } = approvalOf(site, approval) ?? {};
+    assert.equal(status?.state, 'spent');
+    const wish = site.store.get(wishesCollection, name)?.value.toString() ?? '';
+    assert.equal(JSON.parse(wish).desiredState.approval, metadata?.uid);
+  });
+
+  test('that resumes a peer cannot use the approval of an earlier suspension', async () => {
+    const site = await enrolled();
+    await patch(site, ci, { desiredState: 'suspended' });
+    const approval = await needed(patch(site, ci, { desiredState: 'active' }));
+    await approve(site, approval);
+    await patch(site, socketOwner, { desiredState: 'active' });
+    await patch(site, socketOwner, { desiredState: 'suspended' });
+    assert.notEqual(await needed(patch(site, ci, { desiredState: 'active' })), approval);
+  });
+
+  test('that resumes a peer by leaving out the field, or together with another, is the same', async () => {
+    const site = await enrolled();
+    await patch(site, ci, { desiredState: 'suspended' });
+    const url = 'https://elsewhere.example:8443/';
+    for (const spec of [{ url }, { url, desiredState: 'active' }]) {
+      assert.match(await needed(replace(site, ci, () => spec)), /^peer-resume-/);
+    }
+  });
+
+  test('that resumes nothing needs no approval', async () => {
+    const site = await enrolled();
+    await patch(site, ci, { url: 'https://elsewhere.example:8443/' });
+    await patch(site, ci, { desiredState: 'suspended' });
+    await patch(site, ci, { url: 'https://bruges.example:8443/' });
+    assert.deepEqual(approvals.list(site.store), []);
+  });
+
+  test('that deletes it waits for an approval, and carries its uid', async () => {
+    const site = await enrolled();
+    const asked = { dryRun: false, uid: undefined, resourceVersion: undefined };
+    const remove = () => site.writer.delete(federationPeerKind, name, asked, context(ci, 'delete'));
+    const approval = await needed(remove());
+    await approve(site, approval);
+    await remove();
+    const wish = site.store.get(wishesCollection, name)?.value.toString() ?? '';
+    assert.equal(JSON.parse(wish).deletion.approval, approvalOf(site, approval)?.metadata.uid);
+    await site.handshake.distrust(name);
+    assert.equal(await site.peers.get(name), undefined);
+    assert.equal(approvalOf(site, approval)?.status?.state, 'spent');
+  });
+});
+
+suite('a revocation', () => {
   test('waits for an approval, and spends it', async () => {
-    const site = await active();
+    const site = await enrolled();
     const approval = await needed(ask(site, ci, peeringPaths.revoke));
     assert.equal(await stateOf(site), 'enrolled');
     await approve(site, approval);
@@ -203,7 +286,7 @@ suite('a revocation', () => {
   });
 
   test('in an emergency acts at once, and is reviewed afterwards by another user', async () => {
-    const site = await active();
+    const site = await enrolled();
     const emergency = 'its key was stolen';
     const done = await ask<{ state: string; review: string }>(site, ci, peeringPaths.revoke, {
       emergency,
@@ -218,7 +301,7 @@ suite('a revocation', () => {
   });
 
   test('in an emergency opens one review for many reasons at the same time', async () => {
-    const site = await active();
+    const site = await enrolled();
     const done = await Promise.all(
       ['a', 'b', 'c'].map((emergency) =>
         ask<{ review?: string }>(site, ci, peeringPaths.revoke, { emergency }),
@@ -230,7 +313,7 @@ suite('a revocation', () => {
   });
 
   test('in an emergency without room for a review revokes nothing, and names suspending', async () => {
-    const site = await active();
+    const site = await enrolled();
     const full = new HansaError('HANSA_TOO_MANY_REQUESTS', 'Too many.');
     const parts = {
       ...site.parts,
@@ -246,7 +329,7 @@ suite('a revocation', () => {
   });
 
   test('in an emergency needs a reason', async () => {
-    const site = await active();
+    const site = await enrolled();
     for (const emergency of ['', 7, true, 'x'.repeat(513)]) {
       await assert.rejects(
         ask(site, ci, peeringPaths.revoke, { emergency }),
@@ -257,7 +340,7 @@ suite('a revocation', () => {
   });
 
   test('by an approver needs no other, and no review', async () => {
-    const site = await active();
+    const site = await enrolled();
     const done = await ask(site, socketOwner, peeringPaths.revoke, { emergency: 'now' });
     assert.deepEqual(done, { name, state: 'revoked' });
     assert.deepEqual(approvals.list(site.store), []);

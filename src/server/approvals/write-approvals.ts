@@ -10,13 +10,14 @@ import type { ApprovalGate } from '../../core/approvals/approval-gate.ts';
 import { changesApprovers } from '../../core/approvals/approver-rights.ts';
 import type { Approvers } from '../../core/approvals/approvers.ts';
 import {
-  actionOfWrite,
   actionProblem,
   type ApprovalMode,
   compilePolicy,
   isAtLeast,
   rulesOf,
+  strongestActionOf,
   weakeningOf,
+  type WriteOperation,
 } from '../../core/approvals/policy.ts';
 import { badRequest } from '../resources/errors.ts';
 import type { ObjectDraft } from '../resources/object-of.ts';
@@ -36,9 +37,15 @@ export function writeApprovals(parts: WriteApprovalsParts): NonNullable<WriterPa
     // Whoever marked it for deletion had the approval for that, and for nothing else.
     if (live?.metadata.deletionTimestamp !== undefined && onlyReleases(next, live))
       return undefined;
-    const action = actionOfWrite(gate.actions, kind.kind, operation);
+    const { action, mode: ruled } = strongestActionOf(
+      gate.policy,
+      gate.actions,
+      kind.kind,
+      operation,
+      next,
+      live,
+    );
     const protection = protectionOf(parts, write);
-    const ruled = gate.policy.modeOf(action);
     const mode = isAtLeast(ruled, protection.mode) ? ruled : protection.mode;
     // Most writes end here, so nothing before it looks at whole objects.
     if (gate.modeFor(by.caller, mode) === 'none') return undefined;
@@ -67,12 +74,17 @@ export function writeApprovals(parts: WriteApprovalsParts): NonNullable<WriterPa
           ...(generation === undefined ? {} : { generation }),
         },
         change,
-        summary: `${operation} ${kind.kind} ${name}${protection.why}`,
+        summary: `${operation} ${kind.kind} ${name}${meaningOf(action, kind, operation)}${protection.why}`,
         mode,
       },
       by,
     );
   };
+}
+
+/** For an action that has a name of its own. */
+function meaningOf(action: string, { kind }: Kind, operation: WriteOperation): string {
+  return action === `${kind}.${operation}` ? '' : `, which is ${action}`;
 }
 
 /** Everything that a user writes: field ownership and what the site sets are left out. */

@@ -96,6 +96,7 @@ export interface WriterParts {
     next: ObjectDraft | undefined,
     live: ObjectDraft | undefined,
     by: Requester,
+    approval?: string,
   ) => Accompaniment | undefined;
   /**
    * Asks for approval of a write that needs one. Undefined if it needs none. Rejects with
@@ -375,7 +376,7 @@ export class ResourceWriter {
     const live = before === undefined ? undefined : objectOf(before);
     const beside =
       subresource === undefined
-        ? this.#parts.accompany?.(kind, next, live, requesterOf(context))
+        ? this.#parts.accompany?.(kind, next, live, requesterOf(context), spent?.uid)
         : undefined;
     const row = this.#parts.auditRow({
       caller: context.caller,
