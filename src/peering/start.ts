@@ -82,6 +82,7 @@ export async function startPeering(
     peers,
     advertiseURL,
     ownLeaves: leaves.current,
+    confirmMode: () => context.approvals.policy.modeOf('peer.confirm'),
     offersFor: (peer) => told(peer).map(({ name }) => name),
   });
   const peerings = new Peerings(trustDomain, store);

@@ -62,6 +62,8 @@ export interface SpentApproval {
   /** Of the Approval. Later steps of the same action carry it. */
   readonly uid: string;
   readonly name: string;
+  /** The mode in which it was approved. */
+  readonly mode: Exclude<ApprovalMode, 'none'>;
   readonly expect: readonly Expectation[];
   readonly put: readonly Put[];
   readonly audit: readonly AuditRow[];
@@ -201,6 +203,7 @@ export class ApprovalGate {
     return {
       uid,
       name,
+      mode: approval.spec.mode,
       expect: [expectedAt(entry), ...standing],
       put: [putApproval(spentApproval(approval, nowMs))],
       audit: [

@@ -67,7 +67,7 @@ export interface PlaneContext {
   /** `RunningPlane.callPeer` of the plane that provides it. Without one, and before its start, no site is a peer. */
   readonly callPeer: CallPeer;
   /** For actions that are not writes of resources. Those pass it by themselves. */
-  readonly approvals: Pick<ApprovalGate, 'allow' | 'review'>;
+  readonly approvals: Pick<ApprovalGate, 'allow' | 'review' | 'modeFor' | 'policy'>;
   /** The registry of enforcement points. */
   readonly enforcement: EnforcementPoints;
   /** The registry of what agents get. */

@@ -84,19 +84,20 @@ export class Acceptances {
 
   /**
    * The other site has redeemed an invitation of this site and waits for confirmation. An operator
-   * of this site accepted an invitation of that site, which counts as the confirmation.
+   * of this site accepted an invitation of that site, which counts as the confirmation if the policy
+   * needs no more consent for one.
    */
   async #vouch(
     name: string,
-    { keys }: AcceptanceRecord,
+    accepted: AcceptanceRecord,
     peer: FederationPeer | undefined,
   ): Promise<void> {
     const { inviter, peerings } = this.#parts;
     const { state, role, invitation } = peer?.status ?? {};
     if (state !== 'proposed' || role !== 'inviter') return;
-    if (peerings.hasRedeemed(name, keys, invitation)) {
+    if (peerings.hasRedeemed(name, accepted.keys, invitation)) {
       const caller = controllerCaller(peeringWrites.controller);
-      await inviter.confirm(name, { caller, origin: {} });
+      await inviter.vouch(name, accepted, { caller, origin: {} });
     }
   }
 

@@ -3,6 +3,7 @@ import { before, beforeEach, suite, test } from 'node:test';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { socketOwner } from '../../core/access/identity.ts';
+import type { ApprovalMode } from '../../core/approvals/policy.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { openStore } from '../../core/store/open.ts';
@@ -25,6 +26,7 @@ suite('crossing invitations', () => {
   let clock: VirtualClock;
   let acceptances: Records<AcceptanceRecord>;
   let peer: FederationPeer | undefined;
+  let confirmMode: ApprovalMode;
 
   before(async () => {
     lubeck = await testIdentity('lubeck.example');
@@ -38,6 +40,7 @@ suite('crossing invitations', () => {
     store = await openStore({ driver: 'memory' }, { clock });
     acceptances = acceptanceRecords(store);
     peer = undefined;
+    confirmMode = 'approver';
   });
 
   const keysOf = ({ authority }: TestIdentity) =>
@@ -47,6 +50,7 @@ suite('crossing invitations', () => {
     other: TestIdentity,
     state: 'proposed' | 'active' = 'proposed',
     recordState: AcceptanceRecord['state'] = 'proposed',
+    more: Partial<AcceptanceRecord> = { consent: 'approver' },
   ): Promise<void> => {
     const { name } = other.trustDomain;
     const invitation = 'accepted';
@@ -57,6 +61,7 @@ suite('crossing invitations', () => {
       expiresAtMs: clock.now() + 1000,
       atMs: clock.now(),
       state: recordState,
+      ...more,
     });
     const status = { state, role: 'acceptor', invitation } as const;
     peer = { metadata: { name, uid: 'uid' }, status } as FederationPeer;
@@ -78,6 +83,7 @@ suite('crossing invitations', () => {
       peers: { get: async () => peer },
       advertiseURL: () => 'https://lubeck.example:8443',
       ownLeaves: () => [],
+      confirmMode: () => confirmMode,
       offersFor: () => [],
     });
     const { invitation: line } = await inviter.invite(
@@ -115,6 +121,34 @@ suite('crossing invitations', () => {
       assert.equal(redeemed.confirmation, undefined);
       assert.equal(peerings.crossing(peer, redeemed), 'accepted');
     }
+  });
+
+  test('an acceptance confirms nobody where a confirmation needs more consent', async () => {
+    const cases = [
+      [{ consent: 'approver' }, 'two-person'],
+      [{ consent: 'none' }, 'approver'],
+      // Of an earlier version.
+      [{}, 'approver'],
+      [{ consent: 'two-person', approval: 'uid' }, 'two-person'],
+      [{ consent: 'approver' }, 'none'],
+    ] as const;
+    const found: unknown[] = [];
+    for (const [record, mode] of cases) {
+      store = await openStore({ driver: 'memory' }, { clock });
+      acceptances = acceptanceRecords(store);
+      confirmMode = mode;
+      await accepting(novgorod, 'proposed', 'proposed', record);
+      const { redeemed } = await redeem(novgorod);
+      found.push([redeemed?.state, redeemed?.confirmation, redeemed?.approval]);
+    }
+    const waits = ['proposed', 'the invitation was for any trust domain', undefined];
+    assert.deepEqual(found, [
+      waits,
+      waits,
+      waits,
+      ['accepted', undefined, 'uid'],
+      ['accepted', undefined, undefined],
+    ]);
   });
 
   test('a redemption waits where the invitation of the other site stands, and may be tried again', async () => {

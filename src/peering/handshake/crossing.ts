@@ -4,6 +4,7 @@
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
+import { type ApprovalMode, isAtLeast } from '../../core/approvals/policy.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { AcceptanceRecord, Records } from './records.ts';
 import { peeringError } from '../errors.ts';
@@ -26,6 +27,14 @@ export function acceptanceFor(
 ): AcceptanceRecord | undefined {
   const record = acceptances.get(name)?.value;
   return record?.state === 'proposed' && pins(record.keys, proven) ? record : undefined;
+}
+
+/**
+ * Whether an acceptance counts as the confirmation of that site. It does not where the policy needs more
+ * consent for a confirmation than the acceptance had.
+ */
+export function confirms({ consent = 'none' }: AcceptanceRecord, needed: ApprovalMode): boolean {
+  return isAtLeast(consent, needed);
 }
 
 /** The id of the invitation that this site is redeeming at the site that proved possession of these keys. */

@@ -57,6 +57,7 @@ suite('an inviting site', () => {
       peers: { get: async () => peer },
       advertiseURL: () => 'https://lubeck.example:8443',
       ownLeaves: () => [lubeck.chain[0]?.fingerprint ?? ''],
+      confirmMode: () => 'approver',
       offersFor: () => ['db'],
     });
   });

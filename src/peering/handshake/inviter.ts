@@ -4,6 +4,7 @@
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { requestedBy, type Requester } from '../../core/access/audit-draft.ts';
 import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
+import type { ApprovalMode } from '../../core/approvals/policy.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
@@ -12,7 +13,7 @@ import { federationsCollection } from '../peers/peer-federation.ts';
 import { sharesAuthority } from '../../core/identity/bundle/shares-authority.ts';
 import type { Store } from '../../core/store/store.ts';
 import { ago, type Claim, recordContest } from './contest.ts';
-import { acceptanceFor, acceptingFrom, crossed, stands } from './crossing.ts';
+import { acceptanceFor, acceptingFrom, confirms, crossed, stands } from './crossing.ts';
 import { fingerprintOf, keyDigests } from '../../core/identity/bundle/fingerprint.ts';
 import {
   defaultInvitationSeconds,
@@ -43,7 +44,7 @@ import {
 } from './redeemer.ts';
 import { initialState } from '../peers/peer-states.ts';
 import { Peerings } from './peerings.ts';
-import type { InvitationRecord, Kept, Records, Redemption } from './records.ts';
+import type { AcceptanceRecord, InvitationRecord, Kept, Records, Redemption } from './records.ts';
 import { agreedFeatures } from '../features.ts';
 import { peeringError, type PeeringErrorCode } from '../errors.ts';
 
@@ -59,6 +60,8 @@ export interface InviterParts {
   readonly advertiseURL: () => string;
   /** Fingerprints of the current and the previous leaf certificate of the federation listener. */
   readonly ownLeaves: () => readonly string[];
+  /** How much consent a confirmation needs now. */
+  readonly confirmMode: () => ApprovalMode;
   /** The offers that are already granted to this trust domain. */
   readonly offersFor: (trustDomain: string) => readonly string[];
 }
@@ -253,10 +256,10 @@ export class Inviter {
     const { clock, audit } = this.#parts;
     const claimed = request.trustDomain;
     // An operator who accepted an invitation of the same site has thereby confirmed it.
-    const confirmation =
-      acceptanceFor(this.#peerings.acceptances, claimed.name, proven) === undefined
-        ? this.#confirmation(kept.value, claimed)
-        : undefined;
+    const accepted = acceptanceFor(this.#peerings.acceptances, claimed.name, proven);
+    const isConfirmed = accepted !== undefined && confirms(accepted, this.#parts.confirmMode());
+    const confirmation = isConfirmed ? undefined : this.#confirmation(kept.value, claimed);
+    const { approval } = accepted ?? {};
     const row = audit.record({
       actor: redeemerActor(claimed, stranger),
       verb: 'invitation.redeem',
@@ -285,6 +288,7 @@ export class Inviter {
           atMs: clock.now(),
           ...(confirmation === undefined ? {} : { confirmation }),
           ...(replaces === undefined ? {} : { replaces }),
+          ...(isConfirmed && approval !== undefined ? { approval } : {}),
         },
       },
       [row],
@@ -299,6 +303,11 @@ export class Inviter {
       const { message } = toHansaError(error);
       throw deny('HANSA_CONTRACT_VERSION', message, 'no contract version in common');
     }
+  }
+
+  /** An operator accepted an invitation of the site that waits, which counts as its confirmation. */
+  async vouch(name: string, accepted: AcceptanceRecord, by: Requester): Promise<void> {
+    if (confirms(accepted, this.#parts.confirmMode())) await this.confirm(name, by);
   }
 
   /** The operator admits the site that redeemed an invitation under this name. */

@@ -3,6 +3,7 @@
 
 import { commitFenced } from '../../core/lease/current-fence.ts';
 import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
+import type { ApprovalMode } from '../../core/approvals/policy.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { type Reader, recordReader } from '../../core/store/reader.ts';
 import type { Commit, Entry, Store } from '../../core/store/store.ts';
@@ -110,6 +111,11 @@ export interface AcceptanceRecord extends Peering {
   readonly waits?: boolean;
   /** Sealed, in base64. Removed as soon as it is no longer needed. */
   readonly secret?: string;
+  /**
+   * The consent that the acceptance had: `none`, that of an approver, or that of two persons. Records of
+   * earlier versions lack it.
+   */
+  readonly consent?: ApprovalMode;
   /** What the inviter warned about, each with its name. */
   readonly warnings?: readonly string[];
   /** Set if the inviter rejected it. */

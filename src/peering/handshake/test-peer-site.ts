@@ -111,6 +111,7 @@ export async function testPeerSite(
     peers,
     advertiseURL: () => 'https://lubeck.example:8443',
     ownLeaves: () => [],
+    confirmMode: () => gate.policy.modeOf('peer.confirm'),
     offersFor: () => [],
   });
   const shared = {

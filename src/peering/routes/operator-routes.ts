@@ -5,7 +5,8 @@ import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { actorOf, requestedBy, type Requester } from '../../core/access/audit-draft.ts';
-import type { ApprovalGate } from '../../core/approvals/approval-gate.ts';
+import type { ApprovalGate, SpentApproval } from '../../core/approvals/approval-gate.ts';
+import type { ApprovalMode } from '../../core/approvals/policy.ts';
 import { withApproval } from '../../core/approvals/with-approval.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -64,7 +65,7 @@ export interface OperatorRoutesParts {
   readonly clock: Clock;
   readonly sealer: Sealer;
   readonly audit: Pick<Audit, 'record' | 'deny'>;
-  readonly approvals: Pick<ApprovalGate, 'allow' | 'review'>;
+  readonly approvals: Pick<ApprovalGate, 'allow' | 'review' | 'modeFor'>;
   readonly peers: PeerRepository;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
@@ -332,7 +333,7 @@ async function accept(
   invitation: Invitation,
   by: Requester,
 ): Promise<PeerSummary> {
-  const { store, clock, sealer, audit, handshake } = parts;
+  const { store, clock, sealer, audit, handshake, peerings } = parts;
   const { name } = invitation.trustDomain;
   // Finds errors before the first write.
   await preview(parts, invitation);
@@ -370,6 +371,7 @@ async function accept(
         atMs: clock.now(),
         ...(before?.status?.state === 'revoked' ? { replaces: before.metadata.uid } : {}),
         ...(spent === undefined ? {} : { approval: spent.uid }),
+        consent: consentOf(parts, by, spent),
         state: initialState,
         secret: sealed.toString('base64'),
       },
@@ -384,13 +386,26 @@ async function accept(
     if (record?.invitation === id && (record.waits === true || record.state === 'revoked')) {
       return true;
     }
-    return peersReader.get(store, name)?.status?.state === 'active';
+    const peer = peersReader.get(store, name);
+    // It crossed a redemption of the other site, which an operator of this site must confirm.
+    const waits = record === undefined && peer && peerings.of(peer)?.state === 'proposed';
+    return waits === true || peer?.status?.state === 'active';
   });
   const record = handshake.acceptances.get(name)?.value;
   if (record?.invitation === id && record.failure !== undefined) {
     throw peeringError(codeOf(record.failure.code), record.failure.message);
   }
   return summary(parts, name);
+}
+
+/** How much consent this acceptance has. */
+function consentOf(
+  { approvals }: Pick<OperatorRoutesParts, 'approvals'>,
+  { caller }: Requester,
+  spent: SpentApproval | undefined,
+): ApprovalMode {
+  // A caller who needs nobody else where an approver is needed is one.
+  return spent?.mode ?? (approvals.modeFor(caller, 'approver') === 'none' ? 'approver' : 'none');
 }
 
 function codeOf(code: string): PeeringErrorCode {

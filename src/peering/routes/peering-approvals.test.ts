@@ -71,6 +71,15 @@ async function enrolled(): Promise<TestPeerSite> {
   return site;
 }
 
+const turn = () => new Promise((next) => void setImmediate(next));
+
+/** `spec.approvals.rules` of the Site. */
+async function setPolicy({ store }: TestPeerSite, rules: object[]): Promise<void> {
+  const site = { metadata: { name: 'site' }, spec: { approvals: { rules } } };
+  const encode = () => Buffer.from(JSON.stringify(site));
+  await store.commit({ put: [{ collection: 'sites', name: 'site', encode }] });
+}
+
 const stateOf = async (site: TestPeerSite) => (await site.peers.get(name))?.status?.state;
 
 suite('a confirmation', () => {
@@ -137,6 +146,67 @@ suite('a confirmation', () => {
     const site = await testPeerSite();
     await assert.rejects(ask(site, ci, peeringPaths.confirm), withErrorCode('HANSA_NOT_FOUND'));
     assert.deepEqual(approvals.list(site.store), []);
+  });
+});
+
+suite('an acceptance that crosses a redemption', () => {
+  const preview: Acceptor['preview'] = () =>
+    Promise.resolve({
+      document: '',
+      fingerprint: '7f:3a',
+      contractVersion: 1,
+      offers: [],
+      confirmation: false,
+    });
+  const key = Buffer.alloc(32, 0xab);
+
+  /** A site waits for its confirmation, and an operator accepts an invitation of that site. */
+  async function crossed(rules: object[], caller: Caller) {
+    const site = await testPeerSite({ preview });
+    await setPolicy(site, rules);
+    const redemption = {
+      confirmation: 'made for no trust domain',
+      provenKeys: [key.toString('hex')],
+    };
+    await site.redeem(name, {}, redemption);
+    await site.handshake.reconcile(name, signal);
+    const invitation = encodeInvitation({
+      url: new URL('https://bruges.example:8443/'),
+      trustDomain: TrustDomain.parse(name),
+      keys: [key],
+      secret: Buffer.alloc(32, 7),
+      expiresAtMs: site.clock.now() + 60_000,
+    });
+    const accept = async (): Promise<PeerSummary> => {
+      const accepting = ask<PeerSummary>(site, caller, peeringPaths.accept, { invitation });
+      while (site.handshake.acceptances.get(name) === undefined) await turn();
+      await site.handshake.reconcile(name, signal);
+      // The route waits for a heartbeat, which does not come in this test.
+      await site.clock.advance(acceptWaitMs);
+      return accepting;
+    };
+    return { site, accept };
+  }
+
+  test('confirms the site where one approver may', async () => {
+    const { site, accept } = await crossed([], socketOwner);
+    await accept();
+    assert.equal(await stateOf(site), 'enrolled');
+  });
+
+  test('does not take the place of two persons', async () => {
+    const rules = [{ action: 'peer.confirm', mode: 'two-person' }];
+    const { site, accept } = await crossed(rules, socketOwner);
+    const { state, role } = await accept();
+    assert.deepEqual([state, role], ['proposed', 'inviter']);
+    assert.ok(!site.rows.some(({ verb }) => verb === 'peer.confirm'));
+    await needed(ask(site, socketOwner, peeringPaths.confirm));
+  });
+
+  test('does not take the place of an approver where anybody may accept', async () => {
+    const { site, accept } = await crossed([{ action: 'peer.accept', mode: 'none' }], ci);
+    await accept();
+    assert.equal(await stateOf(site), 'proposed');
   });
 });
 
