@@ -23,7 +23,7 @@ import { peeringActions } from '../approval-actions.ts';
 import type { Acceptor } from './acceptor.ts';
 import { type SoftSteps, softSteps } from './acceptance.ts';
 import { secretPlace } from './acceptances.ts';
-import { Handshake } from './handshake.ts';
+import { Handshake, type HandshakeParts } from './handshake.ts';
 import { Inviter } from './inviter.ts';
 import type { OperatorRoutesParts } from '../routes/operator-routes.ts';
 import { PeerRepository } from '../peers/peer-repository.ts';
@@ -64,6 +64,7 @@ export interface TestPeerSite {
 export async function testPeerSite(
   answers: Partial<Pick<Acceptor, 'preview' | 'redeem'>> = {},
   soft: Partial<SoftSteps> = {},
+  introduced: NonNullable<HandshakeParts['introduced']> = async () => undefined,
 ): Promise<TestPeerSite> {
   const nobody = () => Promise.reject(new Error('this test makes no calls'));
   const acceptor = { preview: nobody, redeem: nobody, ...answers } as unknown as Acceptor;
@@ -125,6 +126,7 @@ export async function testPeerSite(
     peerings: new Peerings(trustDomain, store),
     acceptor,
     softSteps: { ...softSteps, ...soft },
+    introduced,
   };
   const handshake = new Handshake(shared);
   const redeem: TestPeerSite['redeem'] = async (
