@@ -64,6 +64,18 @@ export class Message {
     if (value.length > longest) throw malformed(`${key} has more than ${longest} entries`);
     return value.map(read);
   }
+
+  /** Empty if it is absent. */
+  optionalList<T>(key: string, longest: number, read: (item: unknown) => T): readonly T[] {
+    return this.#fields[key] === undefined ? [] : this.list(key, longest, read);
+  }
+}
+
+/** A text that is limited only in length. */
+export function asText(value: unknown, longest: number, key = 'a string'): string {
+  if (typeof value !== 'string' || value.length > longest)
+    throw malformed(`${key} is missing or too long`);
+  return value;
 }
 
 function parseJson(body: Uint8Array): unknown {

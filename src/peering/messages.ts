@@ -8,7 +8,7 @@ import { longestIntroductionChars } from '../core/audit/introduction.ts';
 import { peeringError } from './errors.ts';
 import type { Features } from './features.ts';
 import type { AcceptanceAnswer } from './handshake/acceptance.ts';
-import { asVersion, malformed, Message } from './message-reader.ts';
+import { asText, asVersion, malformed, Message } from './message-reader.ts';
 import { encodeLogPart, type LogPart, parseLogPart } from './witness/log-part.ts';
 
 /** The versions of this API that this site supports. Two sites use the highest that both support. */
@@ -285,12 +285,6 @@ export function agreeOnVersion(
     'HANSA_CONTRACT_VERSION',
     `This site supports the versions ${ours.join(', ')} of the federation API, and ${other} supports ${theirs.join(', ') || 'none'}. Update the older of the two.`,
   );
-}
-
-function asText(value: unknown, longest: number): string {
-  if (typeof value !== 'string' || value.length > longest)
-    throw malformed('a string is missing or too long');
-  return value;
 }
 
 function asVersions(value: unknown): readonly number[] {

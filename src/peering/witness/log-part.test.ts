@@ -59,19 +59,19 @@ describe('the part of a heartbeat about logs', () => {
       [{ others: Array.from({ length: 9 }, () => note) }, /others has more than 8/],
       [{ proofs: Array.from({ length: 5 }, () => ({ from: 0, hashes: [] })) }, /more than 4/],
       [{ proofs: [{ from: 0, hashes: Array.from({ length: 65 }, () => '') }] }, /more than 64/],
-      [{ proofs: [{ from: 0, hashes: ['AAAA'] }] }, /not a hash/],
-      [{ proofs: [{ from: -1, hashes: [] }] }, /not the size/],
+      [{ proofs: [{ from: 0, hashes: ['AAAA'] }] }, /hash does not have 32 bytes/],
+      [{ proofs: [{ from: -1, hashes: [] }] }, /not a whole number/],
       [{ proofs: {} }, /not a list/],
       [{ asks: [1, 2, 3, 4] }, /more than 3/],
-      [{ asks: [1.5] }, /not the size/],
-      [{ seen: '7' }, /not the size/],
+      [{ asks: [1.5] }, /not a whole number/],
+      [{ seen: '7' }, /not a whole number/],
       [{ checkpoint: 'nonsense' }, /checkpoint is not a checkpoint/],
       [{ held: 'x'.repeat(2049) }, /held is missing or too long/],
       [{ introduction: 'x'.repeat(4097) }, /introduction is missing or too long/],
       [{ restored: 5 }, /restored is missing or too long/],
     ];
     for (const [change, why] of cases) refused({ ...json, ...change }, why);
-    for (const value of [null, 5, 'x', []]) refused(value, /not an object/);
+    for (const value of [null, 5, 'x', []]) refused(value, /not a JSON object/);
   });
 
   test('of anything is read or refused', () => {

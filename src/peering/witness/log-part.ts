@@ -4,8 +4,9 @@
 import { parseCheckpoint, type SignedCheckpoint } from '../../core/audit/checkpoint.ts';
 import { longestIntroductionChars } from '../../core/audit/introduction.ts';
 import { longestRestoreChars } from '../../core/audit/restore-record.ts';
-import { hasCode, HansaError } from '../../core/errors/error.ts';
+import { hasCode } from '../../core/errors/error.ts';
 import { hashBytes } from '../../core/merkle/tree.ts';
+import { asText, malformed, Message } from '../message-reader.ts';
 
 /** A proof of a tree of 2^53 records has fewer hashes. */
 const mostHashes = 64;
@@ -60,80 +61,38 @@ export function encodeLogPart(part: LogPart): object {
 
 /** Throws HANSA_BAD_REQUEST. Signatures are not verified here. */
 export function parseLogPart(value: unknown): LogPart {
-  const fields = objectOf(value);
-  const { introduction, checkpoint, held, seen, restored } = fields;
+  const part = new Message(value);
   return {
-    ...(introduction === undefined
-      ? {}
-      : { introduction: textOf('introduction', introduction, longestIntroductionChars) }),
-    ...(checkpoint === undefined ? {} : { checkpoint: checkpointOf('checkpoint', checkpoint) }),
-    proofs: listOf('proofs', fields['proofs'], mostProofs).map((item) => {
-      const { from, hashes } = objectOf(item);
+    ...part.optional('introduction', (text) =>
+      asText(text, longestIntroductionChars, 'introduction'),
+    ),
+    ...part.optional('checkpoint', (note) => checkpointOf('checkpoint', note)),
+    proofs: part.optionalList('proofs', mostProofs, (item) => {
+      const proof = new Message(item);
       return {
-        from: sizeOf('from', from),
-        hashes: listOf('hashes', hashes, mostHashes).map(hashOf),
+        from: proof.count('from'),
+        hashes: proof.optionalList('hashes', mostHashes, hashOf),
       };
     }),
-    ...(held === undefined ? {} : { held: checkpointOf('held', held) }),
-    ...(seen === undefined ? {} : { seen: sizeOf('seen', seen) }),
-    asks: listOf('asks', fields['asks'], mostAsks).map((item) => sizeOf('asks', item)),
-    passesOn: fields['passesOn'] === true,
-    others: listOf('others', fields['others'], mostPassedOn).map((item) =>
-      checkpointOf('others', item),
-    ),
-    ...(restored === undefined
-      ? {}
-      : { restored: textOf('restored', restored, longestRestoreChars) }),
+    ...part.optional('held', (note) => checkpointOf('held', note)),
+    ...part.optional('seen', (seen) => new Message({ seen }).count('seen')),
+    asks: part.optionalList('asks', mostAsks, (size) => new Message({ size }).count('size')),
+    passesOn: part.optional('passesOn', (flag) => flag === true).passesOn ?? false,
+    others: part.optionalList('others', mostPassedOn, (note) => checkpointOf('others', note)),
+    ...part.optional('restored', (text) => asText(text, longestRestoreChars, 'restored')),
   };
 }
 
-function objectOf(value: unknown): Readonly<Record<string, unknown>> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw malformed('log is not an object');
-  }
-  return value as Readonly<Record<string, unknown>>;
-}
-
-function listOf(key: string, value: unknown, most: number): readonly unknown[] {
-  if (value === undefined) return [];
-  if (!Array.isArray(value)) throw malformed(`log.${key} is not a list`);
-  if (value.length > most) throw malformed(`log.${key} has more than ${most} entries`);
-  return value;
-}
-
-function textOf(key: string, value: unknown, longest: number): string {
-  if (typeof value !== 'string' || value.length > longest) {
-    throw malformed(`log.${key} is missing or too long`);
-  }
-  return value;
-}
-
-function sizeOf(key: string, value: unknown): number {
-  if (!Number.isSafeInteger(value) || (value as number) < 0) {
-    throw malformed(`log.${key} is not the size of a log`);
-  }
-  return value as number;
-}
-
-function hashOf(value: unknown): Buffer {
-  const text = textOf('hashes', value, 64);
-  const bytes = Buffer.from(text, 'base64url');
-  if (bytes.length !== hashBytes || bytes.toString('base64url') !== text) {
-    throw malformed('log.hashes has an entry that is not a hash');
-  }
-  return bytes;
+function hashOf(hash: unknown): Buffer {
+  return new Message({ hash }).bytes('hash', hashBytes);
 }
 
 function checkpointOf(key: string, value: unknown): SignedCheckpoint {
-  const text = textOf(key, value, longestCheckpointChars);
+  const text = asText(value, longestCheckpointChars, key);
   try {
     return parseCheckpoint(text);
   } catch (error) {
     if (!hasCode(error, 'HANSA_AUDIT_INVALID')) throw error;
-    throw malformed(`log.${key} is not a checkpoint`);
+    throw malformed(`${key} is not a checkpoint`);
   }
-}
-
-function malformed(why: string): HansaError {
-  return new HansaError('HANSA_BAD_REQUEST', `Cannot read the message of the other site: ${why}.`);
 }
