@@ -53,7 +53,7 @@ export interface HeartbeatParts {
   readonly federations: PeerFederations;
   readonly audit: Pick<Audit, 'deny'>;
   readonly offersFor: (peer: string) => readonly OfferTold[];
-  readonly witness?: Pick<Witness, 'part' | 'heard' | 'forget'>;
+  readonly witness?: Pick<Witness, 'part' | 'answer' | 'heard' | 'forget'>;
 }
 
 const versions = kindReader(federationPeerKind).derive(
@@ -103,7 +103,7 @@ export class HeartbeatExchange {
   /** Sends a heartbeat. The answer counts as a heartbeat of the peer. */
   async send(peer: FederationPeer, message: Heartbeat, signal: AbortSignal): Promise<void> {
     const { name } = peer.metadata;
-    const full = await this.#withLog(name, message);
+    const full = await withLog(message, this.#parts.witness?.part(name));
     const answer = await this.#post(peer, paths.heartbeat, full, signal);
     await this.heard(
       name,
@@ -112,15 +112,9 @@ export class HeartbeatExchange {
     );
   }
 
-  /** The answer to a heartbeat of that peer. */
-  answer(peer: string): Promise<Heartbeat> {
-    return this.#withLog(peer, this.message(peer));
-  }
-
-  /** Adds the part about audit logs, which changes more often than the rest. */
-  async #withLog(peer: string, message: Heartbeat): Promise<Heartbeat> {
-    const { witness } = this.#parts;
-    return witness === undefined ? message : { ...message, log: await witness.part(peer) };
+  /** The answer to this heartbeat of that peer. */
+  answer(peer: string, request: Heartbeat): Promise<Heartbeat> {
+    return withLog(this.message(peer), this.#parts.witness?.answer(peer, request.log));
   }
 
   /** Announces a new bundle of this site to the peer. */
@@ -279,6 +273,11 @@ export class HeartbeatExchange {
     if (refusal !== undefined) throw refusal;
     return response.body;
   }
+}
+
+/** Adds the part about audit logs, which changes more often than the rest. */
+async function withLog(message: Heartbeat, part: Promise<LogPart> | undefined): Promise<Heartbeat> {
+  return part === undefined ? message : { ...message, log: await part };
 }
 
 /** Identifies one stay of a peer in one state. */

@@ -109,9 +109,10 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
       handle: async (request) => {
         const { name, trustDomain: sender } = request.peer;
         const body = await bodyOf(request, maxHeartbeatBytes);
-        await heartbeats.heard(name, parseHeartbeat(body, sender, trustDomain));
+        const heartbeat = parseHeartbeat(body, sender, trustDomain);
+        await heartbeats.heard(name, heartbeat);
         results.add({ direction: 'received', result: 'answered' });
-        return answer(await heartbeats.answer(name));
+        return answer(await heartbeats.answer(name, heartbeat));
       },
     }),
     route({

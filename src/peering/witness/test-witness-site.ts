@@ -145,7 +145,7 @@ export async function beat(
   const sent = overWire(change(await from.witness.part(to.name)));
   await to.witness.heard({ name: from.name, uid: await to.addPeer(from.name) }, sent);
   await to.audit.checkpoint().catch(() => undefined);
-  const answer = overWire(await to.witness.part(from.name));
+  const answer = overWire(await to.witness.answer(from.name, sent));
   await from.witness.heard({ name: to.name, uid: await from.addPeer(to.name) }, answer, sent);
   await from.audit.checkpoint().catch(() => undefined);
 }

@@ -76,6 +76,25 @@ describe('two peers', () => {
     assert.equal(bruges.witness.logs.get(lubeck.name)?.value.size, lubeck.store.auditLog.size);
   });
 
+  test('answer each message by itself, also if another one came before the answer', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const uid = await bruges.addPeer(lubeck.name);
+    const earlier = overWire(await lubeck.witness.part(bruges.name));
+    await bruges.write(3);
+    await beat(bruges, lubeck);
+    await bruges.write(5);
+    const request = overWire(await lubeck.witness.part(bruges.name));
+    await bruges.witness.heard({ name: lubeck.name, uid }, request);
+    // A message that was under way for longer. It says that lubeck holds less.
+    await bruges.witness.heard({ name: lubeck.name, uid }, earlier);
+    const answer = overWire(await bruges.witness.answer(lubeck.name, request));
+    const sender = { name: bruges.name, uid: await lubeck.addPeer(bruges.name) };
+    await lubeck.witness.heard(sender, answer, request);
+    assert.equal(finding(lubeck, bruges.name), undefined);
+    assert.equal(lubeck.witness.logs.get(bruges.name)?.value.size, bruges.store.auditLog.size);
+  });
+
   test('persist what they verified before they cosign it', async () => {
     const { lubeck, bruges } = await pair();
     await acquainted(lubeck, bruges);

@@ -79,10 +79,22 @@ export class Witness {
     this.logs = new WitnessedLogs(parts.store);
   }
 
-  /** The part about logs of the next message to this peer. */
-  async part(name: string): Promise<LogPart> {
+  /** The part about logs of the next message to this peer, by what the peer said last. */
+  part(name: string): Promise<LogPart> {
+    return this.#part(name, this.#last.get(name));
+  }
+
+  /**
+   * The part about logs of the answer to a message with this part. Another message of the peer may have come in
+   * between, and the peer judges an answer by what its own request said.
+   */
+  answer(name: string, request: LogPart | undefined): Promise<LogPart> {
+    return this.#part(name, request);
+  }
+
+  /** `last`: what the receiver has said about logs. */
+  async #part(name: string, last: LogPart | undefined): Promise<LogPart> {
     const { publicLog, store, passesOn } = this.#parts;
-    const last = this.#last.get(name);
     const { checkpoint } = publicLog;
     const proofs: LogProof[] = [];
     const sizes = checkpoint === undefined ? [] : [last?.held?.size ?? 0, ...(last?.asks ?? [])];
