@@ -6,12 +6,14 @@ import type { DeclaredAction } from '../core/approvals/policy.ts';
 import type { Invitation } from './handshake/invitation.ts';
 import type { InviteOptions } from './handshake/inviter.ts';
 import type { Redemption } from './handshake/records.ts';
+import type { Finding } from './witness/finding.ts';
 
 const { kind } = federationPeerKind;
 
 /**
  * The requirement wants approval to propose, accept and revoke a peer, so that no trust begins or ends unseen. To
- * resume a peer begins trust again. To suspend one is free: it only takes trust away, for now.
+ * resume a peer begins trust again. To suspend one is free: it only takes trust away, for now. To cosign a log again after a finding or a
+ * restore gives trust back.
  */
 export const peeringActions: readonly DeclaredAction[] = [
   { action: 'peer.invite', mode: 'approver', description: 'Create an invitation.' },
@@ -37,6 +39,17 @@ export const peeringActions: readonly DeclaredAction[] = [
       operation: 'update',
       when: (next, live) => isSuspended(live) && !isSuspended(next),
     },
+  },
+  {
+    action: 'witness.acknowledge',
+    mode: 'approver',
+    description: 'End a finding about the audit log of a peer, so that this site cosigns it again.',
+  },
+  {
+    action: 'witness.confirm',
+    mode: 'approver',
+    description:
+      'Confirm the size of the audit log of a peer after a restore of this site, so that this site cosigns it again.',
   },
 ];
 
@@ -106,6 +119,38 @@ export function revokeRequest(
     target: targetOf(name, peer),
     change: { emergency },
     summary: `revoke the peer ${name}${emergency === undefined ? '' : ` in an emergency: ${emergency}`}`,
+  };
+}
+
+/** The approver sees the finding with its proof. `id` is that of the finding. */
+export function acknowledgeRequest(
+  name: string,
+  peer: FederationPeer | undefined,
+  id: string,
+  { reason, message, proof }: Finding,
+): ActionRequest {
+  return {
+    action: 'witness.acknowledge',
+    verb: 'acknowledge',
+    target: targetOf(name, peer),
+    change: { finding: id, reason, message, proof },
+    summary: `acknowledge the finding ${reason} about the audit log of ${name}`,
+  };
+}
+
+/** `restore` identifies the restore of this site. Not bound to the size, because the log goes on growing. */
+export function confirmLogRequest(
+  name: string,
+  peer: FederationPeer | undefined,
+  restore: string,
+  key: string,
+): ActionRequest {
+  return {
+    action: 'witness.confirm',
+    verb: 'confirm',
+    target: targetOf(name, peer),
+    change: { restore, key },
+    summary: `confirm the size of the audit log of ${name} after the restore of this site`,
   };
 }
 

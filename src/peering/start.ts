@@ -44,6 +44,7 @@ import type { PeeringSettings } from './settings.ts';
 import { wishesOf } from './peers/wishes.ts';
 import { observeLogs } from './witness/log-metrics.ts';
 import { witnessRoutes } from './routes/witness-routes.ts';
+import { OperatorDecisions } from './witness/operator-decisions.ts';
 import { Witness } from './witness/witness.ts';
 
 export async function startPeering(
@@ -70,6 +71,13 @@ export async function startPeering(
     publicLog: context.publicLog,
     peers,
     passesOn: settings.passesOnCheckpoints,
+  });
+  const decisions = new OperatorDecisions({
+    self: trustDomain.name,
+    store,
+    audit,
+    approvals: context.approvals,
+    witness,
   });
   const inviter = new Inviter({
     trustDomain,
@@ -165,7 +173,7 @@ export async function startPeering(
       ...catalogRoutes({ store, clock }),
       clusterBundleRoute({ store, clock }),
       peerCatalogRoute({ peers, client }),
-      ...witnessRoutes(witness),
+      ...witnessRoutes(witness, decisions),
       ...operatorRoutes({
         trustDomain,
         own: authority,

@@ -66,13 +66,7 @@ function showCommand(kit: CommandKit): Command {
     .addHelpText('after', '\nExamples:\n  hansa witness show bruges.example')
     .action((name: string, options: Output, command: Command) =>
       kit.withClient(command, async (client) => {
-        const log = (await fetchLogs(client)).find((one) => one.name === name);
-        if (log === undefined) {
-          throw new HansaError(
-            'HANSA_NOT_FOUND',
-            `This site witnesses no audit log of ${printable(name)}.`,
-          );
-        }
+        const log = await fetchLog(client, name);
         const rendered = kit.renderValue(log, options.output);
         kit.print(rendered ?? linesOf(log).join('\n'));
       }),
@@ -95,12 +89,26 @@ Examples:
     )
     .action((name: string, options: Output, command: Command) =>
       kit.withClient(command, async (client) => {
-        const log = (await fetchLogs(client)).find((one) => one.name === name);
-        if (log?.finding !== undefined) {
-          kit.note(`${log.finding.reason}: ${printable(log.finding.message)}`);
-          await kit.confirm(command, 'Acknowledge?');
+        const { finding } = await fetchLog(client, name);
+        if (finding === undefined) {
+          throw new HansaError(
+            'HANSA_CONFLICT',
+            `There is no finding about the audit log of ${printable(name)}.`,
+          );
         }
-        await post(kit, client, peeringPaths.witnessAcknowledge, name, options, 'acknowledged');
+        kit.note(`${finding.reason}: ${printable(finding.message)}`);
+        await kit.confirm(command, 'Acknowledge?');
+        // The id, so that a graver finding that came in between stays.
+        const body = { finding: finding.id };
+        await post(
+          kit,
+          client,
+          peeringPaths.witnessAcknowledge,
+          name,
+          options,
+          'acknowledged',
+          body,
+        );
       }),
     );
 }
@@ -134,14 +142,28 @@ async function post(
   name: string,
   { output }: Output,
   done: string,
+  asked?: object,
 ): Promise<void> {
-  const { body } = await client.request({ method: 'POST', path: pathTo(path, { name }) });
+  const { body } = await client.request({
+    method: 'POST',
+    path: pathTo(path, { name }),
+    ...(asked === undefined ? {} : { body: asked }),
+  });
   kit.print(kit.renderValue(body, output) ?? `${printable(name)} ${done}`);
 }
 
 async function fetchLogs(client: SiteClient): Promise<readonly WitnessedSummary[]> {
   const { body } = await client.request({ path: peeringPaths.witness });
   return (body as { readonly logs: readonly WitnessedSummary[] }).logs;
+}
+
+async function fetchLog(client: SiteClient, name: string): Promise<WitnessedSummary> {
+  const log = (await fetchLogs(client)).find((one) => one.name === name);
+  if (log !== undefined) return log;
+  throw new HansaError(
+    'HANSA_NOT_FOUND',
+    `This site witnesses no audit log of ${printable(name)}.`,
+  );
 }
 
 function stateOf({ finding, confirmed }: WitnessedSummary): string {
@@ -161,6 +183,7 @@ function linesOf(log: WitnessedSummary): string[] {
       ...(finding === undefined
         ? []
         : [
+            ['finding', finding.id],
             ['since', finding.at],
             ['found', printable(finding.message)],
           ]),

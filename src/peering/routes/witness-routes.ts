@@ -4,10 +4,13 @@
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
 import { parseVerifier } from '../../core/audit/note.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { objectOf } from '../../core/json/json-body.ts';
 import { type PlaneResponse, type PlaneRoute, route } from '../../core/plane/route.ts';
 import { requesterOf } from '../../core/plane/requester.ts';
 import { peeringPaths } from '../paths.ts';
-import type { FindingReason } from '../witness/finding.ts';
+import { findingId, type FindingReason } from '../witness/finding.ts';
+import type { OperatorDecisions } from '../witness/operator-decisions.ts';
 import type { Witness } from '../witness/witness.ts';
 import type { WitnessedLog } from '../witness/witnessed-logs.ts';
 
@@ -22,6 +25,8 @@ export interface WitnessedSummary {
   /** Whether this site may cosign it after its own restore. */
   readonly confirmed: boolean;
   readonly finding?: {
+    /** Names the finding in the request to acknowledge it. */
+    readonly id: string;
     readonly reason: FindingReason;
     readonly message: string;
     readonly at: string;
@@ -30,7 +35,12 @@ export interface WitnessedSummary {
   };
 }
 
-export function witnessRoutes(witness: Witness): readonly PlaneRoute[] {
+const maxBodyBytes = 4096;
+
+export function witnessRoutes(
+  witness: Pick<Witness, 'logs'>,
+  decisions: OperatorDecisions,
+): readonly PlaneRoute[] {
   const summary = (name: string, log: WitnessedLog): WitnessedSummary => {
     const { finding } = log;
     return {
@@ -39,11 +49,12 @@ export function witnessRoutes(witness: Witness): readonly PlaneRoute[] {
       key: log.key,
       events: log.size,
       rootHash: log.rootHash,
-      confirmed: witness.isConfirmed(log),
+      confirmed: witness.logs.isConfirmed(log),
       ...(finding === undefined
         ? {}
         : {
             finding: {
+              id: findingId(finding),
               reason: finding.reason,
               message: finding.message,
               at: timestamp(finding.atMs),
@@ -73,7 +84,8 @@ export function witnessRoutes(witness: Witness): readonly PlaneRoute[] {
       allow: 'rights',
       rights: [{ verb: 'update', kind: federationPeerKind, nameFrom: 'name' }],
       handle: async (request) => {
-        await witness.acknowledge(request.params.name, requesterOf(request));
+        const id = await request.json(maxBodyBytes, findingIn);
+        await decisions.acknowledge(request.params.name, id, requesterOf(request));
         return one(request.params.name);
       },
     }),
@@ -84,11 +96,21 @@ export function witnessRoutes(witness: Witness): readonly PlaneRoute[] {
       allow: 'rights',
       rights: [{ verb: 'update', kind: federationPeerKind, nameFrom: 'name' }],
       handle: async (request) => {
-        await witness.confirm(request.params.name, requesterOf(request));
+        await decisions.confirm(request.params.name, requesterOf(request));
         return one(request.params.name);
       },
     }),
   ];
+}
+
+/** Which finding to acknowledge. */
+function findingIn(body: unknown): string {
+  const { finding } = objectOf(body);
+  if (typeof finding === 'string' && finding !== '') return finding;
+  throw new HansaError(
+    'HANSA_BAD_REQUEST',
+    'Cannot acknowledge: the body must name the finding, such as {"finding":"0123456789abcdef"}. hansa witness show prints its id.',
+  );
 }
 
 function json(value: unknown): PlaneResponse {

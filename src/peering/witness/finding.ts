@@ -1,5 +1,6 @@
 // Findings about the audit log of a peer, and the condition that shows them in the status of the peer.
 
+import { hash } from 'node:crypto';
 import type { ConditionUpdate } from '../../core/reconcile/conditions.ts';
 
 export type FindingReason =
@@ -17,6 +18,11 @@ export interface Finding {
   /** The signed notes that show it, in the order of the message. */
   readonly proof: readonly string[];
   readonly atMs: number;
+}
+
+/** Identifies a finding, so that an operator acknowledges the one that was shown, and not one that replaced it. */
+export function findingId({ reason, message, proof, atMs }: Finding): string {
+  return hash('sha256', JSON.stringify([reason, message, proof, atMs])).slice(0, 16);
 }
 
 /** The condition of a FederationPeer. Peers that do not sign their log for this site lack it. */

@@ -3,10 +3,7 @@
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { Witness } from './witness.ts';
 
-export function observeLogs(
-  metrics: Metrics,
-  witness: Pick<Witness, 'logs' | 'isConfirmed'>,
-): void {
+export function observeLogs(metrics: Metrics, witness: Pick<Witness, 'logs'>): void {
   metrics.observe(
     {
       name: 'hansa_peer_log_events',
@@ -36,7 +33,7 @@ export function observeLogs(
     },
     (report) => {
       const logs = witness.logs.list();
-      report({}, logs.filter(({ value }) => !witness.isConfirmed(value)).length);
+      report({}, logs.filter(({ value }) => !witness.logs.isConfirmed(value)).length);
     },
   );
 }

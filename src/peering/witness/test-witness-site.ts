@@ -1,8 +1,12 @@
 // For tests: a site with its real store, audit log and witness, without a network. Messages pass through
 // their JSON.
 
+import { approvalKind } from '../../api/kinds/approval.ts';
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
+import { Authorizer } from '../../core/access/authorizer.ts';
+import { socketOwner } from '../../core/access/identity.ts';
+import { ApprovalGate } from '../../core/approvals/approval-gate.ts';
 import { parseEvent, type AuditEvent } from '../../core/audit/event.ts';
 import { Audit } from '../../core/audit/log.ts';
 import { readRange } from '../../core/audit/query.ts';
@@ -19,10 +23,12 @@ import type { Store } from '../../core/store/store.ts';
 import { auditWrites } from '../../server/audit/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
+import { peeringActions } from '../approval-actions.ts';
 import { PeerRepository, peeringWrites } from '../peers/peer-repository.ts';
-import { logCondition } from './finding.ts';
+import { findingId, logCondition } from './finding.ts';
 import { encodeLogPart, type LogPart, parseLogPart } from './log-part.ts';
 import { observeLogs } from './log-metrics.ts';
+import { OperatorDecisions } from './operator-decisions.ts';
 import { Witness } from './witness.ts';
 
 export interface WitnessSiteOptions {
@@ -40,6 +46,8 @@ export interface TestWitnessSite {
   readonly audit: Audit;
   readonly publicLog: PublicLog;
   readonly witness: Witness;
+  readonly decisions: OperatorDecisions;
+  readonly authorizer: Authorizer;
   readonly metrics: MetricsRegistry;
   readonly logged: readonly string[];
   /** Adds records to the log and signs it. */
@@ -88,6 +96,21 @@ export async function testWitnessSite(
     passesOn,
   });
   observeLogs(metrics, witness);
+  const authorizer = new Authorizer({ store, kinds: [federationPeerKind, approvalKind] });
+  const decisions = new OperatorDecisions({
+    self: name,
+    store,
+    audit,
+    approvals: new ApprovalGate({
+      store,
+      clock,
+      random: new SeededRandom(`approvals of ${name}`),
+      audit,
+      authorizer,
+      actions: peeringActions,
+    }),
+    witness,
+  });
   const write: TestWitnessSite['write'] = async (count) => {
     const rows = Array.from({ length: count }, (_, i) =>
       audit.record({
@@ -108,6 +131,8 @@ export async function testWitnessSite(
     audit,
     publicLog,
     witness,
+    decisions,
+    authorizer,
     metrics,
     logged,
     write,
@@ -155,6 +180,13 @@ export async function acquainted(a: TestWitnessSite, b: TestWitnessSite): Promis
   await beat(a, b);
   await beat(a, b);
   await beat(b, a);
+}
+
+/** The owner of the site acknowledges the finding about this peer. */
+export function acknowledge(site: TestWitnessSite, peer: string): Promise<void> {
+  const found = site.witness.logs.get(peer)?.value.finding;
+  const id = found === undefined ? 'none' : findingId(found);
+  return site.decisions.acknowledge(peer, id, { caller: socketOwner, origin: {} });
 }
 
 export function finding(site: TestWitnessSite, peer: string): string | undefined {

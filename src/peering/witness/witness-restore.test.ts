@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { socketOwner } from '../../core/access/identity.ts';
 import { signCheckpoint } from '../../core/audit/checkpoint.ts';
 import { latestRestore, restoreCollection, signRestore } from '../../core/audit/restore-record.ts';
 import { testSigner } from '../../core/audit/test-signer.ts';
 import {
+  acknowledge,
   acquainted,
   beat,
   cosigns,
@@ -11,6 +13,8 @@ import {
   testWitnessSite,
   type TestWitnessSite,
 } from './test-witness-site.ts';
+
+const owner = { caller: socketOwner, origin: {} };
 
 async function pair() {
   const lubeck = await testWitnessSite('lubeck.example', { seed: 1 });
@@ -59,8 +63,7 @@ describe('a restore', () => {
     // The new log is witnessed from its beginning.
     await beat(restored, bruges);
     assert.ok(await cosigns(bruges, 'lubeck.example'));
-    const by = { caller: { user: 'alice', groups: [], via: 'certificate' }, origin: {} } as never;
-    await bruges.witness.acknowledge('lubeck.example', by);
+    await acknowledge(bruges, 'lubeck.example');
     assert.equal(await bruges.condition('lubeck.example'), 'Consistent');
     assert.equal(
       bruges.witness.logs.get('lubeck.example')?.value.size,
@@ -133,11 +136,10 @@ describe('a restore', () => {
     assert.equal(await cosigns(restored, bruges.name), false);
     assert.equal(await restored.condition(bruges.name), 'Unconfirmed');
     assert.match(restored.metrics.expose(), /hansa_peer_log_unconfirmed 1/);
-    const by = { caller: { user: 'alice', groups: [], via: 'certificate' }, origin: {} } as never;
-    await restored.witness.confirm(bruges.name, by);
+    await restored.decisions.confirm(bruges.name, owner);
     assert.ok(await cosigns(restored, bruges.name));
     assert.equal(await restored.condition(bruges.name), 'Consistent');
-    await assert.rejects(restored.witness.confirm(bruges.name, by), /needs no confirmation/);
+    await assert.rejects(restored.decisions.confirm(bruges.name, owner), /needs no confirmation/);
   });
 
   test('of a witness: a mutual peer that has seen as much confirms', async () => {

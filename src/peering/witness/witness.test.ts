@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { socketOwner } from '../../core/access/identity.ts';
 import { signCheckpoint } from '../../core/audit/checkpoint.ts';
 import { parseWitnessVerifier, verifyCosignature } from '../../core/audit/cosignature.ts';
 import { storedCosignatures } from '../../core/audit/cosignatures.ts';
@@ -7,6 +8,7 @@ import { testSigner } from '../../core/audit/test-signer.ts';
 import { MemoryDatabase } from '../../core/store/memory/driver.ts';
 import { mostPassedOn } from './log-part.ts';
 import {
+  acknowledge,
   acquainted,
   beat,
   cosigns,
@@ -226,8 +228,7 @@ describe('a log that', () => {
     const rebuilt = await testWitnessSite('lubeck.example', { seed: 9 });
     await beat(bruges, rebuilt);
     assert.equal(finding(bruges, 'lubeck.example'), 'KeyChanged');
-    const by = { caller: { user: 'alice', groups: [], via: 'certificate' }, origin: {} } as never;
-    await bruges.witness.acknowledge('lubeck.example', by);
+    await acknowledge(bruges, 'lubeck.example');
     await beat(bruges, rebuilt);
     assert.equal(finding(bruges, 'lubeck.example'), undefined);
     assert.ok(await cosigns(bruges, 'lubeck.example'));
@@ -266,13 +267,12 @@ describe('a log that', () => {
     const old = await testWitnessSite('lubeck.example', { seed: 1 });
     await beat(old, bruges);
     await beat(old, bruges);
-    const by = { caller: { user: 'alice', groups: [], via: 'certificate' }, origin: {} } as never;
-    await bruges.witness.acknowledge('lubeck.example', by);
+    await acknowledge(bruges, 'lubeck.example');
     assert.equal(finding(bruges, 'lubeck.example'), undefined);
     assert.equal(bruges.witness.logs.get('lubeck.example')?.value.size, 0);
     const [row] = await bruges.events('witness.acknowledge');
-    assert.equal(row?.actor.user, 'alice');
-    await assert.rejects(bruges.witness.acknowledge('lubeck.example', by), /no finding/);
+    assert.equal(row?.actor.user, socketOwner.user);
+    await assert.rejects(acknowledge(bruges, 'lubeck.example'), /no finding/);
   });
 });
 

@@ -1,11 +1,9 @@
 // Witnesses the audit logs of peers: verifies what they send, persists it, and only then cosigns it. It
 // also collects the cosignatures of this site's own log. A problem here never fails a heartbeat.
 
-import { createHash } from 'node:crypto';
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
-import { requestedBy, type Requester } from '../../core/access/audit-draft.ts';
 import {
   parseCheckpoint,
   type SignedCheckpoint,
@@ -19,14 +17,14 @@ import { parseVerifier, signaturesBy } from '../../core/audit/note.ts';
 import type { PublicLog } from '../../core/audit/public-log.ts';
 import { storedRestore } from '../../core/audit/restore-record.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { hasCode } from '../../core/errors/error.ts';
 import type { Log } from '../../core/log/log.ts';
 import { setCondition } from '../../core/reconcile/conditions.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { AuditRow, Store } from '../../core/store/store.ts';
 import type { Kept } from '../handshake/records.ts';
 import type { PeerRepository } from '../peers/peer-repository.ts';
-import { conditionOf, type FindingReason, wordsOf } from './finding.ts';
+import { conditionOf, wordsOf } from './finding.ts';
 import { encodeLogPart, type LogPart, type LogProof, maxLogPartBytes } from './log-part.ts';
 import { bare, held, nextLog, withFinding } from './next-log.ts';
 import { PassedOn, type Settled } from './passed-on.ts';
@@ -55,14 +53,6 @@ const peersReader = kindReader(federationPeerKind);
 /** After more conflicts in a row, the next heartbeat tries again. */
 const maxAttempts = 4;
 const actor: AuditActor = { user: 'system:witness', groups: [], via: 'controller' };
-/** A log with one of these findings starts over when an operator acknowledges it. */
-const contradictions: ReadonlySet<FindingReason> = new Set([
-  'Shrank',
-  'Forked',
-  'Unproven',
-  'SplitView',
-  'KeyChanged',
-]);
 
 export class Witness {
   readonly logs: WitnessedLogs;
@@ -173,7 +163,7 @@ export class Witness {
         }
       }
       if (part !== undefined && this.#parts.passesOn) await this.#others(name, part.others);
-      await this.#show(name);
+      await this.show(name);
     });
   }
 
@@ -183,73 +173,6 @@ export class Witness {
     this.#introductions.delete(name);
     this.#cosigned.delete(name);
     this.#passedOn.forget(name);
-  }
-
-  /** Whether the size in the record counts: this site was not restored since, or it was confirmed. */
-  isConfirmed({ confirmed }: WitnessedLog): boolean {
-    return confirmed === this.#restoreId();
-  }
-
-  /** An operator has checked the finding. A contradicted log starts over with its next checkpoint. */
-  async acknowledge(name: string, by: Requester): Promise<void> {
-    const before = this.#known(name);
-    const { finding, ...log } = before.value;
-    if (finding === undefined) {
-      throw new HansaError('HANSA_CONFLICT', `There is no finding about the audit log of ${name}.`);
-    }
-    const keyChange = finding.reason === 'KeyChanged' ? finding.proof.at(-1) : undefined;
-    const key =
-      keyChange === undefined
-        ? log.key
-        : readIntroduction(keyChange, name, this.#parts.trustDomain.name).text;
-    const next = contradictions.has(finding.reason) ? { ...log, key, ...emptyHead, note: '' } : log;
-    await this.#operate(
-      before,
-      next,
-      by,
-      'witness.acknowledge',
-      `acknowledged ${wordsOf(finding)}`,
-    );
-  }
-
-  /** An operator has confirmed the size that this site holds after its restore. */
-  async confirm(name: string, by: Requester): Promise<void> {
-    const before = this.#known(name);
-    const confirmed = this.#restoreId();
-    if (confirmed === undefined || before.value.confirmed === confirmed) {
-      throw new HansaError(
-        'HANSA_CONFLICT',
-        `The size of the audit log of ${name} needs no confirmation.`,
-      );
-    }
-    const reason = `confirmed ${before.value.size} events after the restore of this site`;
-    await this.#operate(before, { ...before.value, confirmed }, by, 'witness.confirm', reason);
-  }
-
-  #known(name: string): Kept<WitnessedLog> {
-    const known = this.logs.get(name);
-    if (known !== undefined) return known;
-    throw new HansaError('HANSA_NOT_FOUND', `This site witnesses no audit log of ${name}.`);
-  }
-
-  async #operate(
-    before: Kept<WitnessedLog>,
-    next: WitnessedLog,
-    by: Requester,
-    verb: string,
-    reason: string,
-  ): Promise<void> {
-    const { name } = before;
-    const row = this.#parts.audit.record({
-      ...requestedBy(by),
-      verb,
-      kind: 'FederationPeer',
-      name,
-      outcome: 'allow',
-      reason,
-    });
-    await this.logs.put(name, before, next, [row]);
-    await this.#show(name);
   }
 
   /** Compares this site's log with what a peer holds of it, and keeps the cosignature. */
@@ -332,7 +255,7 @@ export class Witness {
         const settled = this.#passedOn.offer(name, from, checkpoint, headOf(known.value));
         if (settled === undefined) return;
         await this.#settled(name, settled);
-        await this.#show(name);
+        await this.show(name);
       });
     }
   }
@@ -349,8 +272,8 @@ export class Witness {
       return;
     }
     // Another peer has seen at least as much as this site, of the same history.
-    if (this.isConfirmed(log) || checkpoint.size < log.size) return;
-    const confirmed = this.#restoreId() as string;
+    if (this.logs.isConfirmed(log) || checkpoint.size < log.size) return;
+    const confirmed = this.logs.restoreId() as string;
     const row = this.#parts.audit.record({
       actor,
       verb: 'witness.confirm',
@@ -371,7 +294,12 @@ export class Witness {
     const { publicLog } = this.#parts;
     // A restored log is a new one, and its finding says nothing against it.
     const doubted = log?.finding !== undefined && log.finding.reason !== 'Restored';
-    if (log === undefined || doubted || publicLog.problem !== undefined || !this.isConfirmed(log)) {
+    if (
+      log === undefined ||
+      doubted ||
+      publicLog.problem !== undefined ||
+      !this.logs.isConfirmed(log)
+    ) {
       return checkpoint;
     }
     let cosigned = this.#cosigned.get(name);
@@ -391,24 +319,17 @@ export class Witness {
   }
 
   /** Shows the state of the log in the status of the peer. */
-  async #show(name: string): Promise<void> {
+  async show(name: string): Promise<void> {
     const log = this.logs.get(name)?.value;
     if (log === undefined) return;
     const { peers, clock, store } = this.#parts;
-    const condition = conditionOf(log.finding, this.isConfirmed(log));
+    const condition = conditionOf(log.finding, this.logs.isConfirmed(log));
     const shown = peersReader.get(store, name)?.status?.conditions;
     if (setCondition(shown, condition, clock.now()) === shown) return;
     await peers.note(name, (status) => ({
       ...status,
       conditions: setCondition(status.conditions, condition, clock.now()),
     }));
-  }
-
-  #restoreId(): string | undefined {
-    const record = storedRestore(this.#parts.store);
-    return record === undefined
-      ? undefined
-      : createHash('sha256').update(record).digest('hex').slice(0, 16);
   }
 
   async #guarded(name: string, run: () => Promise<unknown>): Promise<void> {

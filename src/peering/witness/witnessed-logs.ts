@@ -2,6 +2,9 @@
 // verified. Every change is a compare-and-set. A record outlives its peer, so that a peer that comes
 // back under the same name cannot show another history.
 
+import { hash } from 'node:crypto';
+import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
+import { storedRestore } from '../../core/audit/restore-record.ts';
 import type { Commit, Store } from '../../core/store/store.ts';
 import { emptyRoot } from '../../core/merkle/tree.ts';
 import { recordReader } from '../../core/store/reader.ts';
@@ -25,16 +28,18 @@ export interface WitnessedLog {
   readonly finding?: Finding;
   /** The restore records of the peer that this site has accepted, the last one only. */
   readonly restore?: string;
-  /** The restore of this site after which the size was confirmed (`restoreId`). */
+  /** The restore of this site after which the size was confirmed (`WitnessedLogs.restoreId`). */
   readonly confirmed?: string;
 }
 
 const reader = recordReader<WitnessedLog>(witnessedCollection);
 
 export class WitnessedLogs {
+  readonly #store: Store;
   readonly #records: Records<WitnessedLog>;
 
   constructor(store: Store) {
+    this.#store = store;
     this.#records = new Records(store, reader);
   }
 
@@ -52,8 +57,20 @@ export class WitnessedLogs {
     before: Kept<WitnessedLog> | undefined,
     value: WitnessedLog,
     audit: NonNullable<Commit['audit']> = [],
+    spent?: SpentApproval,
   ): Promise<void> {
-    return this.#records.put(name, before, value, audit);
+    return this.#records.put(name, before, value, audit, spent);
+  }
+
+  /** Whether the size in the record counts: this site was not restored since, or it was confirmed. */
+  isConfirmed({ confirmed }: WitnessedLog): boolean {
+    return confirmed === this.restoreId();
+  }
+
+  /** Identifies the last restore of this site; undefined if it was never restored. */
+  restoreId(): string | undefined {
+    const record = storedRestore(this.#store);
+    return record === undefined ? undefined : hash('sha256', record).slice(0, 16);
   }
 }
 
