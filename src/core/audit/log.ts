@@ -77,6 +77,8 @@ export class Audit {
   #looksLeft = 0;
   #checkpointFailures = 0;
   #problem: HansaError | undefined;
+  /** The reason for `problem` that could not be written yet. */
+  #unstored: Contradiction | undefined;
   #stopped = false;
 
   constructor({ store, clock, signer, log, metrics }: AuditOptions) {
@@ -145,12 +147,27 @@ export class Audit {
    * does not extend.
    */
   async contradict(held: SignedCheckpoint): Promise<void> {
-    if (this.#problem !== undefined) return;
-    this.#problem = contradiction(held, this.#store.auditLog.size);
-    this.#checkpointTimer?.cancel();
-    this.#log.error('the audit log contradicts a checkpoint that a peer holds', {
-      error: this.#problem,
-    });
+    if (this.#problem === undefined) {
+      this.#problem = contradiction(held, this.#store.auditLog.size);
+      this.#unstored = { held, reason: this.#problem.message };
+      this.#checkpointTimer?.cancel();
+      this.#log.error('the audit log contradicts a checkpoint that a peer holds', {
+        error: this.#problem,
+      });
+    }
+    const unstored = this.#unstored;
+    if (unstored === undefined) return;
+    this.#unstored = undefined;
+    try {
+      await this.#storeContradiction(unstored);
+    } catch (error) {
+      // The next message of a peer tries again. Until then, a restart would forget it.
+      this.#unstored = unstored;
+      throw error;
+    }
+  }
+
+  async #storeContradiction({ held, reason }: Contradiction): Promise<void> {
     const note = Buffer.from(held.note);
     await commitUnfenced(this.#store, {
       put: [
@@ -162,7 +179,7 @@ export class Audit {
           verb: 'audit.contradicted',
           outcome: 'error',
           code: 'HANSA_AUDIT_INVALID',
-          reason: `${this.#problem.message} Checkpoint: ${held.body}`,
+          reason: `${reason} Checkpoint: ${held.body}`,
         }),
       ],
     });
@@ -368,6 +385,11 @@ export class Audit {
       })
     );
   }
+}
+
+interface Contradiction {
+  readonly held: SignedCheckpoint;
+  readonly reason: string;
 }
 
 function contradiction(held: SignedCheckpoint, size: number): HansaError {

@@ -187,6 +187,26 @@ describe('a log that', () => {
     assert.match(again.audit.problem?.message ?? '', /older copy/);
   });
 
+  test('was put back stays unsigned also if the disk was full when a peer showed it', async () => {
+    const { bruges } = await seen();
+    const database = new MemoryDatabase();
+    const old = await testWitnessSite('lubeck.example', { seed: 1, database });
+    const commit = old.store.commit.bind(old.store);
+    old.store.commit = (asked) =>
+      asked.put?.some(({ collection }) => collection === 'audit.checkpoints')
+        ? Promise.reject(new Error('the disk is full'))
+        : commit(asked);
+    await beat(old, bruges);
+    assert.match(old.audit.problem?.message ?? '', /older copy/);
+    old.store.commit = commit;
+    await beat(old, bruges);
+    await beat(old, bruges);
+    assert.equal((await old.events('audit.contradicted')).length, 1);
+    await old.store.close();
+    const again = await testWitnessSite('lubeck.example', { seed: 1, database });
+    assert.match(again.audit.problem?.message ?? '', /older copy/);
+  });
+
   test('was rewritten and signed again is shown as forked, and stops signing', async () => {
     const { bruges } = await seen();
     const other = await testWitnessSite('lubeck.example', { seed: 1 });
