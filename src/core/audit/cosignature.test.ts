@@ -100,6 +100,19 @@ describe('a cosignature', () => {
     }
   });
 
+  test('is refused with a time that no clock has, also if it is signed', async () => {
+    const latest = await cosign(checkpoint, 'bruges.example', bruges, 8_640_000_000_000);
+    assert.equal(
+      verifyCosignature(withSignatures(checkpoint, [latest]), brugesWitness)?.timeSeconds,
+      8_640_000_000_000,
+    );
+    for (const time of [8_640_000_000_001, Number.MAX_SAFE_INTEGER]) {
+      const signed = await cosign(checkpoint, 'bruges.example', bruges, time);
+      const note = withSignatures(checkpoint, [signed]);
+      refused(() => verifyCosignature(note, brugesWitness), /forged/);
+    }
+  });
+
   test('of the same witness replaces the older one', async () => {
     const newer = await cosign(checkpoint, 'bruges.example', bruges, timeSeconds + 5);
     const both = withSignatures(cosigned, [newer]);

@@ -27,6 +27,8 @@ export interface Cosignature {
 /** Eight bytes of time and 64 of Ed25519. */
 const signatureBytes = 72;
 const timeBytes = 8;
+/** The last moment that a date can have (ECMA-262 §21.4.1.1). A later time is no time of a clock. */
+const latestTimeSeconds = 8_640_000_000_000;
 
 /** The key of a log as the key of a witness. It has another key ID, and it signs another message. */
 export function witnessVerifier(name: string, log: NoteVerifier): NoteVerifier {
@@ -65,7 +67,7 @@ export function verifyCosignature(
     const timeSeconds = Number(time);
     if (
       time === undefined ||
-      !Number.isSafeInteger(timeSeconds) ||
+      timeSeconds > latestTimeSeconds ||
       !verifyWith(
         null,
         messageOf(checkpoint, timeSeconds),
