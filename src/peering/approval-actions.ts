@@ -12,8 +12,8 @@ const { kind } = federationPeerKind;
 
 /**
  * The requirement wants approval to propose, accept and revoke a peer, so that no trust begins or ends unseen. To
- * resume a peer begins trust again. To suspend one is free: it only takes trust away, for now. To cosign a log again after a finding or a
- * restore gives trust back.
+ * resume a peer begins trust again, and so does cosigning a log again after a finding or a restore. To suspend a
+ * peer is free: it only takes trust away, for now.
  */
 export const peeringActions: readonly DeclaredAction[] = [
   { action: 'peer.invite', mode: 'approver', description: 'Create an invitation.' },

@@ -173,7 +173,7 @@ export async function startPeering(
       ...catalogRoutes({ store, clock }),
       clusterBundleRoute({ store, clock }),
       peerCatalogRoute({ peers, client }),
-      ...witnessRoutes(witness, decisions),
+      ...witnessRoutes(witness, context.publicLog, decisions),
       ...operatorRoutes({
         trustDomain,
         own: authority,

@@ -1,17 +1,19 @@
-// The part of `hansa status` about peers, offers and grants.
+// The part of `hansa status` about peers, their audit logs, offers and grants.
 
 import type { Kind } from '../api/kind.ts';
 import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import type { StatusPart } from '../core/plane/command-line.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
-import { listPeers } from './client/peers.ts';
+import { listLogs, listPeers } from './client/peers.ts';
 import { peerHintLines } from './peers/peer-hints.ts';
+import { logHints } from './witness/log-rows.ts';
 import { peerCells, peerHeadings } from './peers/peer-rows.ts';
 
 export async function peeringStatus(client: SiteClient, nowMs: number): Promise<StatusPart> {
-  const [peers, offers, grants] = await Promise.all([
+  const [peers, logs, offers, grants] = await Promise.all([
     listPeers(client),
+    listLogs(client),
     count(client, serviceOfferKind),
     count(client, federationGrantKind),
   ]);
@@ -25,7 +27,7 @@ export async function peeringStatus(client: SiteClient, nowMs: number): Promise<
     ...(peers.length === 0
       ? {}
       : { table: [peerHeadings(), ...peers.map((peer) => peerCells(peer, nowMs))] }),
-    lines: peerHintLines(peers),
+    lines: [...peerHintLines(peers), ...logHints(logs)],
   };
 }
 

@@ -20,5 +20,7 @@ export const messageCost = 2 * 1024;
 export const tellLimit = { burst: 128 * 1024, perSecond: 16 * 1024 } as const;
 /** Rate limit for reads of the catalog and of capabilities by one peer. Its own, so that reads do not delay heartbeats. */
 export const readLimit = { burst: 20, perSecond: 2 } as const;
+/** Rate limit for findings about the log of one peer. Each is an audit record, and a peer can make restore records without end. */
+export const findingLimit = { burst: 8, perSecond: 1 / 60 } as const;
 /** How long `accept` waits for the peer to become active before it returns the current state. */
 export const acceptWaitMs = 15_000;

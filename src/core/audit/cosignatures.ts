@@ -46,6 +46,11 @@ export class Cosignatures {
     }
   }
 
+  /** The newest of this witness. */
+  of(witness: string): Cosigned | undefined {
+    return this.#newest.get(witness);
+  }
+
   /** Of each witness the newest, the largest checkpoint first. */
   list(): readonly Cosigned[] {
     return sorted([...this.#newest.values()]);

@@ -3,6 +3,7 @@
 
 import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
+import { commitFenced } from '../lease/current-fence.ts';
 import type { Log } from '../log/log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Store } from '../store/store.ts';
@@ -15,7 +16,7 @@ import type { NoteSigner, NoteVerifier } from './note.ts';
 import { consistencyProof, rootHashAt } from './proof.ts';
 
 export interface PublicLogOptions {
-  readonly audit: Pick<Audit, 'latestCheckpoint' | 'problem' | 'contradict'>;
+  readonly audit: Pick<Audit, 'checkpoint' | 'latestCheckpoint' | 'problem' | 'contradict'>;
   readonly store: Store;
   readonly clock: Clock;
   readonly signer: NoteSigner;
@@ -38,9 +39,8 @@ export class PublicLog {
 
   constructor(options: PublicLogOptions) {
     this.#options = options;
-    const { store, clock, metrics } = options;
     this.cosignatures = new Cosignatures(options);
-    metrics.observe(
+    options.metrics.observe(
       {
         name: 'hansa_audit_cosigned_events',
         help: 'Records of the audit log that each witness has cosigned.',
@@ -50,19 +50,6 @@ export class PublicLog {
         for (const { witness, checkpoint } of this.#cosigned()) {
           report({ witness: witness.name }, checkpoint.size);
         }
-      },
-    );
-    metrics.observe(
-      {
-        name: 'hansa_audit_unwitnessed_seconds',
-        help: 'Seconds since the last cosignature, while records wait for one. 0 if the newest record is cosigned. Absent without witnesses.',
-      },
-      (report) => {
-        const [largest, ...others] = this.#cosigned();
-        if (largest === undefined) return;
-        const newest = Math.max(...[largest, ...others].map(({ timeSeconds }) => timeSeconds));
-        const waits = largest.checkpoint.size < store.auditLog.size;
-        report({}, waits ? Math.max(0, clock.now() / 1000 - newest) : 0);
       },
     );
   }
@@ -83,6 +70,17 @@ export class PublicLog {
    */
   get checkpoint(): SignedCheckpoint | undefined {
     return this.#options.audit.latestCheckpoint;
+  }
+
+  /** How many events the log has, signed or not. */
+  get size(): number {
+    return this.#options.store.auditLog.size;
+  }
+
+  /** How many events of the current origin this witness has cosigned. */
+  cosignedBy(witness: string): number {
+    const { checkpoint } = this.cosignatures.of(witness) ?? {};
+    return checkpoint?.origin === this.verifier.name ? checkpoint.size : 0;
   }
 
   introduce(to: string): Promise<string> {
@@ -106,6 +104,17 @@ export class PublicLog {
     return proof;
   }
 
+  /**
+   * The checkpoint for a peer that holds one of `size` records. Another replica of this site may have signed that
+   * one, and an older one would look like a log that shrank.
+   */
+  async checkpointFrom(size: number): Promise<SignedCheckpoint | undefined> {
+    const { audit } = this.#options;
+    const { checkpoint } = this;
+    const isOlder = checkpoint !== undefined && checkpoint.size < size && size <= this.size;
+    return isOlder && this.problem === undefined ? audit.checkpoint() : checkpoint;
+  }
+
   /** Cosigns a checkpoint of another log. The caller has verified and persisted it. */
   async cosign(checkpoint: SignedCheckpoint): Promise<SignedCheckpoint> {
     const { signer, clock } = this.#options;
@@ -124,6 +133,8 @@ export class PublicLog {
     const { store, audit } = this.#options;
     verifyCheckpoint(held, this.verifier);
     const { auditLog } = store;
+    // Another replica of this site may have written more. A commit shows all of it.
+    if (held.size > auditLog.size) await commitFenced(store, {});
     let root = this.#roots.get(held.size);
     if (root === undefined && held.size <= auditLog.size) {
       root = await rootHashAt(auditLog, held.size);

@@ -7,7 +7,9 @@ import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { pathTo } from '../../core/plane/path-to.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import { peeringPaths } from '../paths.ts';
+import { listLogs } from '../client/peers.ts';
 import type { WitnessedSummary } from '../routes/witness-routes.ts';
+import { cosignedText, logHints, logState } from '../witness/log-rows.ts';
 
 interface Output {
   readonly output: OutputFormat;
@@ -25,12 +27,14 @@ export function witnessCommand(kit: CommandKit): Command {
 
 function listCommand(kit: CommandKit): Command {
   return new Command('list')
-    .description('list the logs with the number of verified events and findings')
+    .description(
+      'list the logs with the number of verified events, findings, and how many events of this site each peer has cosigned',
+    )
     .addOption(kit.outputOption(['json', 'yaml', 'name']))
     .addHelpText('after', '\nExamples:\n  hansa witness list')
     .action((options: Output, command: Command) =>
       kit.withClient(command, async (client) => {
-        const logs = await fetchLogs(client);
+        const logs = await listLogs(client);
         const rendered = kit.renderValue({ logs }, options.output);
         if (rendered !== undefined) {
           kit.print(rendered);
@@ -46,14 +50,16 @@ function listCommand(kit: CommandKit): Command {
         }
         kit.print(
           renderColumns([
-            ['PEER', 'EVENTS', 'STATE'],
-            ...logs.map((log) => [printable(log.name), String(log.events), stateOf(log)]),
+            ['PEER', 'EVENTS', 'STATE', 'COSIGNED'],
+            ...logs.map((log) => [
+              printable(log.name),
+              String(log.events),
+              logState(log),
+              String(log.cosigned.events),
+            ]),
           ]),
         );
-        for (const log of logs) {
-          if (log.finding !== undefined)
-            kit.note(`To see it: hansa witness show ${printable(log.name)}`);
-        }
+        for (const line of logHints(logs)) kit.note(printable(line));
       }),
     );
 }
@@ -152,23 +158,13 @@ async function post(
   kit.print(kit.renderValue(body, output) ?? `${printable(name)} ${done}`);
 }
 
-async function fetchLogs(client: SiteClient): Promise<readonly WitnessedSummary[]> {
-  const { body } = await client.request({ path: peeringPaths.witness });
-  return (body as { readonly logs: readonly WitnessedSummary[] }).logs;
-}
-
 async function fetchLog(client: SiteClient, name: string): Promise<WitnessedSummary> {
-  const log = (await fetchLogs(client)).find((one) => one.name === name);
+  const log = (await listLogs(client)).find((one) => one.name === name);
   if (log !== undefined) return log;
   throw new HansaError(
     'HANSA_NOT_FOUND',
     `This site witnesses no audit log of ${printable(name)}.`,
   );
-}
-
-function stateOf({ finding, confirmed }: WitnessedSummary): string {
-  if (finding !== undefined) return finding.reason;
-  return confirmed ? 'Consistent' : 'Unconfirmed';
 }
 
 function linesOf(log: WitnessedSummary): string[] {
@@ -179,7 +175,8 @@ function linesOf(log: WitnessedSummary): string[] {
       ['key', printable(log.key)],
       ['events', String(log.events)],
       ['root', log.rootHash],
-      ['state', stateOf(log)],
+      ['state', logState(log)],
+      ['cosigned', cosignedText(log)],
       ...(finding === undefined
         ? []
         : [

@@ -4,6 +4,7 @@
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
 import { parseVerifier } from '../../core/audit/note.ts';
+import type { PublicLog } from '../../core/audit/public-log.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { objectOf } from '../../core/json/json-body.ts';
 import { type PlaneResponse, type PlaneRoute, route } from '../../core/plane/route.ts';
@@ -24,6 +25,16 @@ export interface WitnessedSummary {
   readonly rootHash: string;
   /** Whether this site may cosign it after its own restore. */
   readonly confirmed: boolean;
+  /** For how long messages of the peer have not shown that the log extends what this site has seen. */
+  readonly staleSeconds?: number;
+  /** What the peer has cosigned of the log of this site. */
+  readonly cosigned: {
+    readonly events: number;
+    /** When, by the clock of the peer. */
+    readonly at?: string;
+    /** For how long it has cosigned none of the events that wait for it. Absent if the peer is not live. */
+    readonly waitsSeconds?: number;
+  };
   readonly finding?: {
     /** Names the finding in the request to acknowledge it. */
     readonly id: string;
@@ -38,11 +49,23 @@ export interface WitnessedSummary {
 const maxBodyBytes = 4096;
 
 export function witnessRoutes(
-  witness: Pick<Witness, 'logs'>,
+  witness: Pick<Witness, 'logs' | 'awaited' | 'stale'>,
+  publicLog: Pick<PublicLog, 'cosignatures' | 'cosignedBy'>,
   decisions: OperatorDecisions,
 ): readonly PlaneRoute[] {
+  const cosignedBy = (name: string): WitnessedSummary['cosigned'] => {
+    const events = publicLog.cosignedBy(name);
+    const { timeSeconds } = publicLog.cosignatures.of(name) ?? {};
+    const waitsMs = witness.awaited.waitsMs(name);
+    return {
+      events,
+      ...(events === 0 || timeSeconds === undefined ? {} : { at: timestamp(timeSeconds * 1000) }),
+      ...(waitsMs === undefined ? {} : { waitsSeconds: Math.round(waitsMs / 1000) }),
+    };
+  };
   const summary = (name: string, log: WitnessedLog): WitnessedSummary => {
     const { finding } = log;
+    const staleMs = witness.stale.staleMs(name);
     return {
       name,
       origin: parseVerifier(log.key).name,
@@ -50,6 +73,8 @@ export function witnessRoutes(
       events: log.size,
       rootHash: log.rootHash,
       confirmed: witness.logs.isConfirmed(log),
+      ...(staleMs === 0 ? {} : { staleSeconds: Math.round(staleMs / 1000) }),
+      cosigned: cosignedBy(name),
       ...(finding === undefined
         ? {}
         : {

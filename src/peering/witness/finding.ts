@@ -28,13 +28,25 @@ export function findingId({ reason, message, proof, atMs }: Finding): string {
 /** The condition of a FederationPeer. Peers that do not sign their log for this site lack it. */
 export const logCondition = 'AuditLogWitnessed';
 
-export function conditionOf(finding: Finding | undefined, confirmed: boolean): ConditionUpdate {
+export function conditionOf(
+  finding: Finding | undefined,
+  { confirmed, stale }: { readonly confirmed: boolean; readonly stale: boolean },
+): ConditionUpdate {
   if (finding !== undefined) {
     return {
       type: logCondition,
       status: 'False',
       reason: finding.reason,
       message: `${finding.message} Proof: hansa witness show.`,
+    };
+  }
+  if (stale) {
+    return {
+      type: logCondition,
+      status: 'Unknown',
+      reason: 'Stale',
+      message:
+        'For more than a minute, no message of the peer has shown that its audit log extends what this site has seen. Either the answers of this site do not reach the peer, or the peer hides a change of its log.',
     };
   }
   return confirmed

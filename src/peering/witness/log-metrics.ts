@@ -3,7 +3,10 @@
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { Witness } from './witness.ts';
 
-export function observeLogs(metrics: Metrics, witness: Pick<Witness, 'logs'>): void {
+export function observeLogs(
+  metrics: Metrics,
+  witness: Pick<Witness, 'logs' | 'awaited' | 'stale'>,
+): void {
   metrics.observe(
     {
       name: 'hansa_peer_log_events',
@@ -34,6 +37,28 @@ export function observeLogs(metrics: Metrics, witness: Pick<Witness, 'logs'>): v
     (report) => {
       const logs = witness.logs.list();
       report({}, logs.filter(({ value }) => !witness.logs.isConfirmed(value)).length);
+    },
+  );
+  metrics.observe(
+    {
+      name: 'hansa_peer_log_stale_seconds',
+      help: 'Seconds for which messages of the peer have not shown that its audit log extends what this site has seen. 0 if they do.',
+      labels: ['peer'],
+    },
+    (report) => {
+      for (const { name } of witness.logs.list()) {
+        report({ peer: name }, witness.stale.staleMs(name) / 1000);
+      }
+    },
+  );
+  metrics.observe(
+    {
+      name: 'hansa_audit_unwitnessed_seconds',
+      help: 'Seconds for which records of the audit log wait for a cosignature and no peer has cosigned any. 0 if a peer has cosigned the newest record. Absent without peers that witness logs.',
+    },
+    (report) => {
+      const ms = witness.awaited.leastMs();
+      if (ms !== undefined) report({}, ms / 1000);
     },
   );
 }

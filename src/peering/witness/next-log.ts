@@ -33,6 +33,8 @@ export interface Next {
   readonly log: WitnessedLog | undefined;
   /** The verified checkpoint of the message, if it extends or equals what this site holds. */
   readonly offered?: SignedCheckpoint;
+  /** The message was made before the peer knew what this site holds, or it claims so. */
+  readonly isLate?: boolean;
   /** Why a part of the message was ignored. */
   readonly refused: readonly string[];
 }
@@ -77,7 +79,7 @@ export function nextLog(before: WitnessedLog | undefined, told: Told): Next {
   const verdict = judge(headOf(log), checkpoint, part.proofs, knows);
   switch (verdict.kind) {
     case 'late':
-      return { log, refused };
+      return { log, isLate: true, refused };
     case 'contradicts': {
       const proof = [...held(log), bare(checkpoint, verifier)];
       return { log: withFinding(log, verdict.reason, verdict.message, proof, nowMs), refused };

@@ -32,7 +32,9 @@ async function call<T>(
   body: object | undefined,
   caller: Caller = socketOwner,
 ): Promise<T> {
-  const route = witnessRoutes(site.witness, site.decisions).find((each) => each.path === path);
+  const route = witnessRoutes(site.witness, site.publicLog, site.decisions).find(
+    (each) => each.path === path,
+  );
   const text = body === undefined ? '' : JSON.stringify(body);
   const answer = await callRoute(route, { caller, params: { name: peer }, body: text });
   return JSON.parse(String(answer.body)) as T;

@@ -1,9 +1,11 @@
 // Checkpoints of other logs that peers pass on to each other. A log that shows its peers different
 // histories cannot prove that one checkpoint extends both. In memory: peers pass on checkpoints again.
 
-import type { SignedCheckpoint } from '../../core/audit/checkpoint.ts';
+import { parseCheckpoint, type SignedCheckpoint } from '../../core/audit/checkpoint.ts';
 import { mostAsks, mostPassedOn, type LogPart } from './log-part.ts';
 import { type Head, isExtension } from './judge.ts';
+import { held as heldNotes } from './next-log.ts';
+import type { WitnessedLogs } from './witnessed-logs.ts';
 
 interface Question {
   readonly checkpoint: SignedCheckpoint;
@@ -65,12 +67,27 @@ export class PassedOn {
     return settled;
   }
 
-  /** The checkpoints for this receiver. Takes turns if there are more than fit. */
-  pick(receiver: string, all: readonly SignedCheckpoint[]): readonly SignedCheckpoint[] {
-    const turn = this.#turns.get(receiver) ?? 0;
-    if (all.length <= mostPassedOn) return all;
-    this.#turns.set(receiver, (turn + mostPassedOn) % all.length);
-    return [...all, ...all].slice(turn, turn + mostPassedOn);
+  /** The checkpoints for this receiver, in at most `maxBytes` of JSON. Takes turns if there are more than fit. */
+  pick(
+    receiver: string,
+    logs: Pick<WitnessedLogs, 'count' | 'at'>,
+    maxBytes: number,
+  ): readonly SignedCheckpoint[] {
+    const picked: SignedCheckpoint[] = [];
+    const { count } = logs;
+    let at = this.#turns.get(receiver) ?? 0;
+    let bytes = 0;
+    for (let looked = 0; looked < count && picked.length < mostPassedOn; looked++, at++) {
+      const { name, value } = logs.at(at % count);
+      const [note] = name === receiver ? [] : heldNotes(value);
+      if (note === undefined) continue;
+      // With its comma.
+      bytes += Buffer.byteLength(JSON.stringify(note)) + 1;
+      if (bytes > maxBytes) break;
+      picked.push(parseCheckpoint(note));
+    }
+    this.#turns.set(receiver, count === 0 ? 0 : at % count);
+    return picked;
   }
 
   forget(name: string): void {

@@ -23,11 +23,15 @@ import { setCondition } from '../../core/reconcile/conditions.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { AuditRow, Store } from '../../core/store/store.ts';
 import type { Kept } from '../handshake/records.ts';
+import { PeerRate } from '../peers/peer-rate.ts';
 import type { PeerRepository } from '../peers/peer-repository.ts';
+import { findingLimit } from '../timing.ts';
+import { AwaitedCosignatures } from './awaited-cosignatures.ts';
 import { conditionOf, wordsOf } from './finding.ts';
 import { encodeLogPart, type LogPart, type LogProof, maxLogPartBytes } from './log-part.ts';
 import { bare, held, nextLog, withFinding } from './next-log.ts';
 import { PassedOn, type Settled } from './passed-on.ts';
+import { StaleLogs } from './stale-logs.ts';
 import { emptyHead, headOf, type WitnessedLog, WitnessedLogs } from './witnessed-logs.ts';
 
 export interface WitnessParts {
@@ -56,7 +60,10 @@ const actor: AuditActor = { user: 'system:witness', groups: [], via: 'controller
 
 export class Witness {
   readonly logs: WitnessedLogs;
+  readonly awaited: AwaitedCosignatures;
+  readonly stale: StaleLogs;
   readonly #parts: WitnessParts;
+  readonly #findings: PeerRate;
   readonly #passedOn = new PassedOn();
   /** What each peer said last. */
   readonly #last = new Map<string, LogPart>();
@@ -67,6 +74,9 @@ export class Witness {
   constructor(parts: WitnessParts) {
     this.#parts = parts;
     this.logs = new WitnessedLogs(parts.store);
+    this.awaited = new AwaitedCosignatures(parts.clock, parts.publicLog);
+    this.stale = new StaleLogs(parts.clock);
+    this.#findings = new PeerRate(parts.clock, findingLimit);
   }
 
   /** The part about logs of the next message to this peer, by what the peer said last. */
@@ -85,7 +95,8 @@ export class Witness {
   /** `last`: what the receiver has said about logs. */
   async #part(name: string, last: LogPart | undefined): Promise<LogPart> {
     const { publicLog, store, passesOn } = this.#parts;
-    const { checkpoint } = publicLog;
+    if (this.logs.get(name) !== undefined) this.awaited.look(name);
+    const checkpoint = await publicLog.checkpointFrom(last?.held?.size ?? 0);
     const proofs: LogProof[] = [];
     const sizes = checkpoint === undefined ? [] : [last?.held?.size ?? 0, ...(last?.asks ?? [])];
     for (const from of new Set(sizes)) {
@@ -105,11 +116,12 @@ export class Witness {
       ...(last?.held === undefined ? {} : { seen: last.held.size }),
       asks: this.#passedOn.asks(name),
       passesOn,
-      others: passesOn && last?.passesOn === true ? this.#passOn(name) : [],
+      others: [],
       ...(restored === undefined ? {} : { restored }),
     };
+    if (!passesOn || last?.passesOn !== true) return part;
     const bytes = Buffer.byteLength(JSON.stringify(encodeLogPart(part)));
-    return bytes > maxLogPartBytes ? { ...part, others: [] } : part;
+    return { ...part, others: this.#passedOn.pick(name, this.logs, maxLogPartBytes - bytes) };
   }
 
   /** The key of this site's log, signed for this peer. */
@@ -173,6 +185,8 @@ export class Witness {
     this.#introductions.delete(name);
     this.#cosigned.delete(name);
     this.#passedOn.forget(name);
+    this.awaited.forget(name);
+    this.stale.forget(name);
   }
 
   /** Compares this site's log with what a peer holds of it, and keeps the cosignature. */
@@ -185,6 +199,7 @@ export class Witness {
     const known = this.logs.get(name);
     if (known === undefined) return;
     publicLog.cosignatures.add(checkpoint, witnessVerifier(name, parseVerifier(known.value.key)));
+    this.awaited.look(name);
   }
 
   /** Resolves to the verified checkpoint of the message if it extends what this site holds. */
@@ -197,7 +212,7 @@ export class Witness {
     const { name } = sender;
     for (let attempt = 1; ; attempt++) {
       const before = this.logs.get(name);
-      const { log, offered, refused } = nextLog(before?.value, {
+      const { log, offered, isLate, refused } = nextLog(before?.value, {
         ...sender,
         self: trustDomain.name,
         part,
@@ -205,37 +220,41 @@ export class Witness {
         nowMs: clock.now(),
       });
       for (const why of refused) this.#deny(name, why);
+      this.stale.heard(name, isLate === true, before?.value.size ?? 0);
       if (log === undefined || log === before?.value) return offered;
       try {
-        await this.#put(name, before, log);
-        return offered;
+        return (await this.#put(name, before, log)) ? offered : undefined;
       } catch (error) {
         if (!hasCode(error, 'HANSA_CONFLICT') || attempt >= maxAttempts) throw error;
       }
     }
   }
 
+  /** Resolves to false if the peer has too many findings: then nothing is written. */
   async #put(
     name: string,
     before: Kept<WitnessedLog> | undefined,
     log: WitnessedLog,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { finding } = log;
-    const rows: AuditRow[] =
-      finding === undefined || finding === before?.value.finding
-        ? []
-        : [
-            this.#parts.audit.record({
-              actor,
-              verb: 'witness.finding',
-              kind: 'FederationPeer',
-              name,
-              outcome: 'error',
-              code: 'HANSA_AUDIT_INVALID',
-              reason: wordsOf(finding),
-            }),
-          ];
+    const rows: AuditRow[] = [];
+    if (finding !== undefined && finding !== before?.value.finding) {
+      // The next message tries again.
+      if (!this.#findings.take(name)) return false;
+      rows.push(
+        this.#parts.audit.record({
+          actor,
+          verb: 'witness.finding',
+          kind: 'FederationPeer',
+          name,
+          outcome: 'error',
+          code: 'HANSA_AUDIT_INVALID',
+          reason: wordsOf(finding),
+        }),
+      );
+    }
     await this.logs.put(name, before, log, rows);
+    return true;
   }
 
   /** Checkpoints of other logs that this peer passed on. */
@@ -310,20 +329,15 @@ export class Witness {
     return cosigned;
   }
 
-  #passOn(receiver: string): readonly SignedCheckpoint[] {
-    const all = this.logs
-      .list()
-      .filter(({ name }) => name !== receiver)
-      .flatMap(({ value }) => held(value));
-    return this.#passedOn.pick(receiver, all.map(parseCheckpoint));
-  }
-
   /** Shows the state of the log in the status of the peer. */
   async show(name: string): Promise<void> {
     const log = this.logs.get(name)?.value;
     if (log === undefined) return;
     const { peers, clock, store } = this.#parts;
-    const condition = conditionOf(log.finding, this.logs.isConfirmed(log));
+    const condition = conditionOf(log.finding, {
+      confirmed: this.logs.isConfirmed(log),
+      stale: this.stale.staleMs(name) > 0,
+    });
     const shown = peersReader.get(store, name)?.status?.conditions;
     if (setCondition(shown, condition, clock.now()) === shown) return;
     await peers.note(name, (status) => ({

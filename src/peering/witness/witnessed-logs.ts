@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto';
 import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
 import { storedRestore } from '../../core/audit/restore-record.ts';
-import type { Commit, Store } from '../../core/store/store.ts';
+import type { Commit, Entry, Store } from '../../core/store/store.ts';
 import { emptyRoot } from '../../core/merkle/tree.ts';
 import { recordReader } from '../../core/store/reader.ts';
 import { type Kept, Records } from '../handshake/records.ts';
@@ -49,6 +49,16 @@ export class WitnessedLogs {
 
   list(): readonly Kept<WitnessedLog>[] {
     return this.#records.list();
+  }
+
+  get count(): number {
+    return this.#store.count(witnessedCollection);
+  }
+
+  /** The log at a position in the order of names, below `count`. Reads no other. */
+  at(position: number): Kept<WitnessedLog> {
+    const entry = this.#store.list(witnessedCollection).entries[position] as Entry;
+    return { name: entry.name, value: reader.of(entry), revision: entry.revision };
   }
 
   /** Rejects with HANSA_CONFLICT if the record has changed since `before`. */
