@@ -1,6 +1,6 @@
 // `hansa audit`: reads the audit log of a site, and verifies the log, an export or a proof.
 
-import { createWriteStream, openSync, readFileSync, rmSync } from 'node:fs';
+import { createWriteStream, openSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { Argument, Command, InvalidArgumentError } from 'commander';
@@ -17,7 +17,7 @@ import { fileProblem } from '../../core/command/file-problem.ts';
 import { outputOption, renderValue } from '../output/output.ts';
 import { createProgress } from '../output/progress.ts';
 import type { StoppedLog } from './stopped-log.ts';
-import { verifyFile, witnessLines } from './verify-file.ts';
+import { type VerifiedFile, verifyFile, witnessLines } from './verify-file.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import type { OutputFormat } from '../../core/plane/command-kit.ts';
@@ -73,16 +73,17 @@ function listCommand(cli: Cli): Command {
       `
 Examples:
   hansa audit list --outcome deny --since 1h
+  hansa audit list --peer bruges.example -w
   hansa audit list --kind Role --name viewer -o json`,
     )
     .action((options: ListOptions, command: Command) =>
       cli.withClient(command, async (client) => {
-        const events = await fetchEvents(cli, client, options);
+        const { events, last } = await fetchEvents(cli, client, options);
         const rendered = renderValue({ events }, options.output);
         if (rendered !== undefined) cli.print(rendered);
         else if (events.length === 0) cli.note('There are no such events.');
         else cli.print(renderEvents(events, options.output.format === 'wide'));
-        if (options.watch === true) await follow(cli, client, options, events[0]?.index);
+        if (options.watch === true) await follow(cli, client, options, last);
       }),
     );
 }
@@ -94,17 +95,17 @@ async function follow(
   cli: Cli,
   client: SiteClient,
   options: ListOptions,
-  last: number | undefined,
+  last: number,
 ): Promise<void> {
   const signal = cli.io.interruption();
   let after = last;
   while (!signal.aborted) {
     await sleepUnless(cli, signal);
     if (signal.aborted) return;
-    const events = await fetchEvents(cli, client, { ...options, limit: 1000 }, after);
-    if (events.length === 0) continue;
-    after = events[0]?.index;
-    const ordered = events.toReversed();
+    const found = await fetchEvents(cli, client, { ...options, limit: Infinity }, after);
+    after = found.last;
+    if (found.events.length === 0) continue;
+    const ordered = found.events.toReversed();
     const rendered = renderValue({ events: ordered }, options.output);
     const table = renderEvents(ordered, options.output.format === 'wide');
     cli.print(rendered ?? table.slice(table.indexOf('\n') + 1));
@@ -135,12 +136,13 @@ function kindMeant(cli: Cli, text: string | undefined): string | undefined {
   return known?.kind ?? text;
 }
 
+/** `last` is the index of the newest event that it searched, so that a follower does not search it again. */
 async function fetchEvents(
   cli: Cli,
   client: SiteClient,
   options: ListOptions,
   above?: number,
-): Promise<AuditEvent[]> {
+): Promise<{ readonly events: readonly AuditEvent[]; readonly last: number }> {
   const { user, verb, name, outcome, peer } = options;
   const after = above?.toString();
   const kind = kindMeant(cli, options.kind);
@@ -148,6 +150,7 @@ async function fetchEvents(
   const until = timeOf(options.until, cli.io.clock.now());
   const events: AuditEvent[] = [];
   let before: number | undefined;
+  let last: number | undefined;
   do {
     const limit = String(Math.min(1000, options.limit - events.length));
     const page = (
@@ -167,11 +170,13 @@ async function fetchEvents(
           before: before?.toString(),
         },
       })
-    ).body as { events: AuditEvent[]; before?: number };
+    ).body as { events: AuditEvent[]; before?: number; size: number };
     events.push(...page.events);
+    // The first page has the newest events.
+    last ??= page.size - 1;
     before = page.before;
   } while (before !== undefined && events.length < options.limit);
-  return events;
+  return { events, last };
 }
 
 /** Returns a time unchanged, and turns a duration into the time that long ago. */
@@ -239,12 +244,19 @@ function showCommand(cli: Cli): Command {
 
 function exportCommand(cli: Cli): Command {
   return new Command('export')
-    .description('export the whole log for verification without the site')
+    .description('export the log, or what concerns one peer, for verification without the site')
     .option('--file <file>', 'the file to create (default: standard output)')
     .option('--peer <trust-domain>', 'only events that concern this peer, each with its proof')
     .addHelpText(
       'after',
-      '\nExamples:\n  hansa audit export --file lubeck.audit\n  hansa audit export | gzip > lubeck.audit.gz',
+      `
+An export of one peer has a proof for each event. It shows that these events are in the log, and not
+that there are no others.
+
+Examples:
+  hansa audit export --file lubeck.audit
+  hansa audit export | gzip > lubeck.audit.gz
+  hansa audit export --peer bruges.example --file bruges.proofs`,
     )
     .action((options: { file?: string; peer?: string }, command: Command) =>
       cli.withClient(command, async (client) => {
@@ -268,6 +280,11 @@ function exportCommand(cli: Cli): Command {
             throw usageError(`Cannot write ${path}: ${fileProblem(error)}.`);
           },
         );
+        if (peer !== undefined && statSync(path).size === 0) {
+          rmSync(path);
+          cli.note(`There are no events that concern ${peer}.`);
+          return;
+        }
         cli.note(`Written to ${path}. To verify it: hansa audit verify ${options.file}`);
       }),
     );
@@ -396,11 +413,11 @@ function readText(cli: Cli, path: string): string {
 
 function report(
   cli: Cli,
-  { verified, unsigned }: StoppedLog,
+  { verified, unsigned }: StoppedLog & { readonly verified: VerifiedFile },
   flags: VerifyFlags,
   isFile: boolean,
 ): void {
-  const { origin, size, rootHash, key, keyIsTrusted } = verified;
+  const { origin, size, rootHash, key, keyIsTrusted, proofs } = verified;
   const value = {
     origin,
     events: size,
@@ -409,7 +426,7 @@ function report(
     keyIsTrusted,
     unsignedEvents: unsigned,
     cosigned: verified.cosigned,
-    ...('index' in verified ? { index: (verified as { index: number }).index } : {}),
+    ...(proofs === undefined ? {} : { proofs }),
   };
   const rendered = renderValue(value, flags.output);
   if (rendered !== undefined) {
@@ -417,12 +434,13 @@ function report(
     return;
   }
   const what =
-    'index' in value
-      ? `event ${value.index} is in the log of ${origin}`
-      : `${origin}: ${size} events`;
+    proofs === undefined
+      ? `${origin}: ${size} events`
+      : `${proofs.length === 1 ? `event ${proofs[0]} is` : `${proofs.length} events are`} in the log of ${origin}`;
   cli.print(`${what}, verified. Root ${value.rootHash}`);
   if (unsigned > 0) cli.print(`${unsigned} events after the last checkpoint are not signed yet`);
-  for (const line of witnessLines(verified)) cli.print(line);
+  // A proof carries no cosignatures.
+  if (proofs === undefined) for (const line of witnessLines(verified)) cli.print(line);
   // A site that answers directly names its own key. A file can come from anyone.
   if (isFile && !keyIsTrusted) {
     cli.note(`The log was verified with the key that the log itself names: ${key.text}`);

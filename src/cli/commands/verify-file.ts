@@ -10,31 +10,53 @@ import {
   verifyProof,
 } from '../../core/audit/verify.ts';
 import { printable } from '../../core/command/columns.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 
+/** A log, or events of a log. */
+export interface VerifiedFile extends Verified {
+  /** The indexes of the proven events, in order. Absent for a whole log. */
+  readonly proofs?: readonly number[];
+}
+
 /** A proof is one small JSON file. Any other file must be an export. */
-export async function verifyFile(path: string, options: VerifyOptions): Promise<Verified> {
+export async function verifyFile(path: string, options: VerifyOptions): Promise<VerifiedFile> {
   const mostProofBytes = 512 * 1024;
   const head = await readHead(path, mostProofBytes);
   if (head.startsWith(`{"format":"${proofFormat}"`)) return verifyProofs(path, options);
   if (head.length < mostProofBytes && head.includes(`"format":"${proofFormat}"`)) {
-    return verifyProof(head, options);
+    const proven = verifyProof(head, options);
+    return { ...proven, proofs: [proven.index] };
   }
   return verifyExport(createReadStream(path), options);
 }
 
-/** One proof a line, as `hansa audit export --peer` writes them. */
-async function verifyProofs(path: string, options: VerifyOptions): Promise<Verified> {
+/** One proof a line, as `hansa audit export --peer` writes them: of one log, and in order. */
+async function verifyProofs(path: string, options: VerifyOptions): Promise<VerifiedFile> {
   const splitter = new LineSplitter(mostProofLineBytes);
-  const lines: string[] = [];
-  let found: Verified | undefined;
+  const proofs: number[] = [];
+  let first: Verified | undefined;
+  const check = (line: Buffer): void => {
+    const proven = verifyProof(line.toString('utf8'), options);
+    first ??= proven;
+    if (proven.size !== first.size || !proven.rootHash.equals(first.rootHash)) {
+      throw unordered('its proofs belong to different checkpoints');
+    }
+    if (proven.index <= (proofs.at(-1) ?? -1)) {
+      throw unordered(`event ${proven.index} is there twice, or out of order`);
+    }
+    proofs.push(proven.index);
+  };
   for await (const chunk of createReadStream(path)) {
-    for (const line of splitter.push(chunk as Buffer)) lines.push(line.toString('utf8'));
-    for (const line of lines.splice(0)) found = verifyProof(line, options);
+    for (const line of splitter.push(chunk as Buffer)) check(line);
   }
-  if (splitter.rest.length > 0) found = verifyProof(splitter.rest.toString('utf8'), options);
-  return found as Verified;
+  if (splitter.rest.length > 0) check(splitter.rest);
+  return { ...(first as Verified), proofs };
+}
+
+function unordered(why: string): HansaError {
+  return new HansaError('HANSA_AUDIT_INVALID', `Cannot verify the file: ${why}.`);
 }
 
 const mostProofLineBytes = 1024 * 1024;

@@ -18,6 +18,7 @@ import {
   expectedAt,
   maxChangeLength,
   newApproval,
+  peerOfApproval,
   putApproval,
   reviewTtlMs,
   spentApproval,
@@ -213,6 +214,7 @@ export class ApprovalGate {
           kind: 'Approval',
           name,
           uid,
+          ...peerField(approval),
           outcome: 'allow',
           reason: `${approval.spec.summary}; approved by ${approver}`,
         }),
@@ -267,6 +269,7 @@ export class ApprovalGate {
           kind: 'Approval',
           name,
           uid,
+          ...peerField(approval),
           outcome: 'allow',
           reason: `${request.summary}${review ? '; done in an emergency, for review' : ''}`,
         }),
@@ -274,6 +277,11 @@ export class ApprovalGate {
     });
     return approvals.of(entries[0] as Entry);
   }
+}
+
+function peerField({ spec }: Approval): { readonly peer?: string } {
+  const peer = peerOfApproval(spec);
+  return peer === undefined ? {} : { peer };
 }
 
 /** What a review is about. */

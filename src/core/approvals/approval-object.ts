@@ -2,6 +2,7 @@
 
 import type { Approval } from '../../api/kinds/approval.ts';
 import { apiVersion, timestamp } from '../../api/object.ts';
+import { namedAfterPeer } from '../audit/query.ts';
 import type { Caller } from '../access/identity.ts';
 import type { Entry, Put } from '../store/store.ts';
 import type { ApprovalMode } from './policy.ts';
@@ -83,6 +84,25 @@ export function putApproval(approval: Approval): Put {
         }),
       ),
   };
+}
+
+/** The peer that the action concerns, for the audit log: its object, or an object that names it. */
+export function peerOfApproval({
+  target,
+  change,
+}: Pick<Approval['spec'], 'target' | 'change'>): string | undefined {
+  if (namedAfterPeer.has(target.kind)) return target.name === '' ? undefined : target.name;
+  const { spec } = (parsed(change) ?? {}) as { readonly spec?: { readonly peer?: unknown } };
+  return typeof spec?.peer === 'string' ? spec.peer : undefined;
+}
+
+/** Undefined for text that the site did not write. */
+function parsed(change: string): unknown {
+  try {
+    return JSON.parse(change);
+  } catch {
+    return undefined;
+  }
 }
 
 export function expectedAt({ collection, name, revision }: Entry) {

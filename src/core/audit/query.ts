@@ -34,6 +34,8 @@ export interface AuditPage {
   readonly events: readonly AuditEvent[];
   /** Pass it as `before` for the next page; undefined at the beginning of the log. */
   readonly before: number | undefined;
+  /** The number of events that it searched up to. Pass one less as `after` to get only later ones. */
+  readonly size: number;
 }
 
 /** Rows per read, about 1 ms of work. Other tasks may run between reads. */
@@ -43,7 +45,8 @@ const chunkRows = 512;
 export async function queryLog(log: AuditLog, query: AuditQuery): Promise<AuditPage> {
   const matches = rowMatcher(query);
   const events: AuditEvent[] = [];
-  let end = Math.min(query.before ?? log.size, log.size);
+  const size = Math.min(query.before ?? log.size, log.size);
+  let end = size;
   const least = query.after === undefined ? 0 : query.after + 1;
   while (end > least) {
     const start = Math.max(least, end - chunkRows);
@@ -54,13 +57,13 @@ export async function queryLog(log: AuditLog, query: AuditQuery): Promise<AuditP
       events.push(event);
       if (events.length >= query.limit) {
         const index = start + i;
-        return { events, before: index === 0 ? undefined : index };
+        return { events, before: index === 0 ? undefined : index, size };
       }
     }
     end = start;
     await yieldToEventLoop();
   }
-  return { events, before: undefined };
+  return { events, before: undefined, size };
 }
 
 /** All rows of a range, however many reads they take. */
@@ -112,7 +115,7 @@ function concerns({ actor, claim, kind, name, peer }: AuditEvent, domain: string
 }
 
 /** Kinds whose objects have the name of a trust domain. */
-const namedAfterPeer: ReadonlySet<string> = new Set(['FederationPeer', 'SPIFFEFederation']);
+export const namedAfterPeer: ReadonlySet<string> = new Set(['FederationPeer', 'SPIFFEFederation']);
 
 /** The indexes and rows of the events that match, oldest first. */
 export async function* matchingRows(

@@ -1,7 +1,9 @@
 // Converts a write of a resource into a record of the audit log.
 
 import type { Kind } from '../../api/kind.ts';
+import { type Approval, approvalKind } from '../../api/kinds/approval.ts';
 import { actorOf } from '../../core/access/audit-draft.ts';
+import { peerOfApproval } from '../../core/approvals/approval-object.ts';
 import { changedFields } from '../../core/audit/changed-fields.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { AuditRow } from '../../core/store/store.ts';
@@ -26,7 +28,7 @@ export function auditWrites(
       name: metadata?.name ?? '',
       uid: metadata?.uid ?? '',
       ...(subresource === undefined ? {} : { subresource }),
-      ...peerOf(after ?? before),
+      ...peerOf(kind, after ?? before),
       outcome: 'allow',
       ...(transition === undefined ? {} : { reason: transition }),
       ...(before === undefined || after === undefined
@@ -37,10 +39,15 @@ export function auditWrites(
   };
 }
 
-/** A grant names its peer in its spec. */
-function peerOf(object: ObjectDraft | undefined): { readonly peer?: string } {
-  const { peer } = (object?.spec ?? {}) as { readonly peer?: unknown };
-  return typeof peer === 'string' ? { peer } : {};
+/** A grant names its peer in its spec, and an Approval what it is about. */
+function peerOf(kind: Kind, object: ObjectDraft | undefined): { readonly peer?: string } {
+  if (object === undefined) return {};
+  const { peer } = (object.spec ?? {}) as { readonly peer?: unknown };
+  const found =
+    kind === (approvalKind as Kind)
+      ? peerOfApproval(object.spec as unknown as Approval['spec'])
+      : peer;
+  return typeof found === 'string' ? { peer: found } : {};
 }
 
 /** A kind with an `auditName` has three verbs: create, update and delete. */

@@ -1,5 +1,6 @@
 // Routes that read the audit log, for `hansa audit` and for programs that keep a copy of it.
 
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { KindName } from '../../core/access/presets.ts';
 import type { Cosigned } from '../../core/audit/cosignatures.ts';
 import { exportLog, exportPeer, proofFile } from '../../core/audit/export.ts';
@@ -30,8 +31,8 @@ export function auditRoutes(parts: {
       ...may('list'),
       path: sitePaths.auditEvents,
       handle: async (exchange) => {
-        const { events, before } = await audit.list(readQuery(exchange.query));
-        respondJson(exchange, 200, { events, ...(before === undefined ? {} : { before }) });
+        const { events, before, size } = await audit.list(readQuery(exchange.query));
+        respondJson(exchange, 200, { events, size, ...(before === undefined ? {} : { before }) });
       },
     },
     {
@@ -60,6 +61,7 @@ export function auditRoutes(parts: {
       ...may('list'),
       path: sitePaths.auditExport,
       handle: async (exchange) => {
+        const peer = readPeer(exchange.query);
         const checkpoint = await audit.checkpoint();
         if (exchange.request.method === 'HEAD') {
           respond(exchange, 200, 'application/x-ndjson', '');
@@ -68,9 +70,8 @@ export function auditRoutes(parts: {
         const { response } = exchange;
         response.setHeader('content-type', 'application/x-ndjson');
         response.setHeader('cache-control', 'no-cache, private');
-        const peer = exchange.query.get('peer') ?? '';
         const pieces =
-          peer === ''
+          peer === undefined
             ? exportLog(auditLog, checkpoint, audit.verifier, parts.cosigned())
             : exportPeer(auditLog, checkpoint, audit.verifier, peer);
         for await (const piece of pieces) {
@@ -101,7 +102,7 @@ function drained({ response, clock, bodyWithinMs }: Exchange): Promise<void> {
 }
 
 function readQuery(query: URLSearchParams): AuditQuery {
-  const text = (name: 'user' | 'verb' | 'kind' | 'name' | 'peer') => {
+  const text = (name: 'user' | 'verb' | 'kind' | 'name') => {
     const value = query.get(name);
     return value === null || value === '' ? {} : { [name]: value };
   };
@@ -116,6 +117,7 @@ function readQuery(query: URLSearchParams): AuditQuery {
   if (outcome !== null && outcome !== 'allow' && outcome !== 'deny' && outcome !== 'error') {
     throw wrong('outcome', outcome, 'allow, deny or error');
   }
+  const peer = readPeer(query);
   const before = query.get('before');
   const after = query.get('after');
   return {
@@ -123,7 +125,7 @@ function readQuery(query: URLSearchParams): AuditQuery {
     ...text('verb'),
     ...text('kind'),
     ...text('name'),
-    ...text('peer'),
+    ...(peer === undefined ? {} : { peer }),
     ...(outcome === null ? {} : { outcome: outcome }),
     ...time('since', 'sinceMs'),
     ...time('until', 'untilMs'),
@@ -131,6 +133,14 @@ function readQuery(query: URLSearchParams): AuditQuery {
     ...(after === null ? {} : { after: readCount('after', after) }),
     limit: Math.min(mostEvents, Math.max(1, readCount('limit', query.get('limit') ?? '100'))),
   };
+}
+
+/** Other text would match nothing, and a reader would take it for a quiet peer. */
+function readPeer(query: URLSearchParams): string | undefined {
+  const value = query.get('peer') ?? '';
+  if (value === '') return undefined;
+  if (TrustDomain.problem(value) !== undefined) throw wrong('peer', value, 'a trust domain');
+  return value;
 }
 
 function readCount(parameter: string, text: string): number {
