@@ -110,6 +110,19 @@ describe('the audit log', () => {
     assert.equal(audit.latestCheckpoint?.size, 1);
   });
 
+  test('signs a row whose commit ended after the checkpoint that was due', async () => {
+    const { clock, store, audit } = await harness();
+    await write(store, audit);
+    await clock.advance(999);
+    // Its commit takes longer than the rest of the second after which the first row is signed.
+    const late = audit.record(create);
+    await clock.advance(1);
+    assert.equal(audit.latestCheckpoint?.size, 1);
+    await store.commit({ audit: [late] });
+    await clock.advance(1000);
+    assert.equal(audit.latestCheckpoint?.size, 2);
+  });
+
   test('goes on from its checkpoint after a restart', async () => {
     const { clock, store, audit, database } = await harness();
     await write(store, audit);

@@ -311,14 +311,18 @@ export class Audit {
     );
     this.#checkpointTimer ??= this.#clock.timer(delayMs, () => {
       this.#checkpointTimer = undefined;
-      if (this.#latest?.size === this.#store.auditLog.size) {
-        // The commit of the row is still running, or it failed.
+      // The commit of a row may still be running, also while this checkpoint is signed.
+      const lookAgain = (): void => {
         if (--this.#looksLeft > 0) this.#scheduleCheckpoint();
+      };
+      if (this.#latest?.size === this.#store.auditLog.size) {
+        lookAgain();
         return;
       }
       this.checkpoint().then(
         () => {
           this.#checkpointFailures = 0;
+          lookAgain();
           return undefined;
         },
         (error: unknown) => {
