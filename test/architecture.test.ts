@@ -295,7 +295,7 @@ suite('contact with the world is made in named places', () => {
       'An authorizer compiles the policy and the rights of each caller. The API, routes, watches and reviews share one, so that all of them follow a change at the same moment.',
       product,
       code(/\bnew Authorizer\(/g),
-      /^src\/server\/site\.ts$/,
+      /^src\/server\/site-access\.ts$/,
     );
   });
 

@@ -1,14 +1,9 @@
 // Creates the dispatchers of a site, which handle the requests of its listeners: one for the api listener
 // and the admin socket, one for the federation listener, one for the web listener.
 
-import type { Registry } from '../api/registry.ts';
-import type { Authenticator } from '../core/access/authenticator.ts';
-import type { Authorizer } from '../core/access/authorizer.ts';
-import type { ApprovalGate } from '../core/approvals/approval-gate.ts';
-import type { Approvers } from '../core/approvals/approvers.ts';
 import { bindingsCollection, rolesCollection } from '../core/access/policy.ts';
-import { type KindName, tokenKind } from '../core/access/presets.ts';
-import { type TokenRegister, tokensCollection } from '../core/access/token-register.ts';
+import { tokenKind } from '../core/access/presets.ts';
+import { tokensCollection } from '../core/access/token-register.ts';
 import { denials } from './audit/denials.ts';
 import { FederationDispatcher } from './listeners/federation-listener.ts';
 import { RequestDispatcher } from './http/request-dispatcher.ts';
@@ -16,7 +11,6 @@ import { Limits } from './http/limits.ts';
 import type { PlaneDispatcher } from './http/plane-dispatcher.ts';
 import type { Route } from './http/routes.ts';
 import type { PlaneHost } from './plane-host.ts';
-import type { RecordBudget } from './audit/record-budget.ts';
 import { ResourceHandler } from './resources/handler.ts';
 import { Lister } from './resources/lister.ts';
 import { WatchGuard } from './resources/watch-guard.ts';
@@ -27,23 +21,10 @@ import { auditRoutes } from './routes/audit-routes.ts';
 import { discoveryRoutes } from './routes/discovery-routes.ts';
 import { healthRoutes } from './routes/health-routes.ts';
 import { observeServing } from './listeners/serving-metrics.ts';
+import type { SiteAccess } from './site-access.ts';
 import type { Foundation } from './site-foundation.ts';
 import type { SiteOptions } from './site.ts';
 import { webDispatcher } from './listeners/web-listener.ts';
-
-/** Authentication and authorization of a site. */
-export interface SiteAccess {
-  readonly registry: Registry;
-  readonly kindNames: readonly KindName[];
-  readonly authorizer: Authorizer;
-  readonly tokens: TokenRegister;
-  readonly authenticator: Authenticator;
-  readonly budget: RecordBudget;
-  /** The audit log, which counts the records of each caller. */
-  readonly counted: ReturnType<RecordBudget['counting']>;
-  readonly gate: ApprovalGate;
-  readonly approvers: Approvers;
-}
 
 export interface SiteDispatchers {
   readonly api: RequestDispatcher;

@@ -5,19 +5,7 @@ import { hostname } from 'node:os';
 import type { Kind } from '../api/kind.ts';
 import { type Resource, timestamp } from '../api/object.ts';
 import { type Approval, approvalKind } from '../api/kinds/approval.ts';
-import { coreKinds } from '../api/kinds/core-kinds.ts';
-import { createRegistry } from '../api/registry.ts';
-import { Authenticator } from '../core/access/authenticator.ts';
-import { Authorizer } from '../core/access/authorizer.ts';
 import { approvalController, observeApprovals } from '../core/approvals/approval-controller.ts';
-import { ApprovalGate } from '../core/approvals/approval-gate.ts';
-import { Approvers } from '../core/approvals/approvers.ts';
-import { decideApproval } from '../core/approvals/decide-approval.ts';
-import { checkEscalation } from '../core/access/escalation.ts';
-import { checkGuardedFields } from '../core/access/guarded-fields.ts';
-import { checkOrigin } from '../core/access/origin.ts';
-import { writePresetObjects } from '../core/access/preset-objects.ts';
-import { TokenRegister } from '../core/access/token-register.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { sinceMsOf } from '../core/identity/authority/phases.ts';
 import type { BundleSource } from '../core/identity/bundle/bundle.ts';
@@ -35,25 +23,22 @@ import type { Plane, PlaneEndpoint } from '../core/plane/plane.ts';
 import { LeaseLeadership } from '../core/reconcile/lease-leadership.ts';
 import { ReconcileRuntime } from '../core/reconcile/runtime.ts';
 import type { Store } from '../core/store/store.ts';
-import { auditWrites } from './audit/audit-writes.ts';
 import type { ServerConfig } from './config/config.ts';
 import { replaceFile } from '../core/plane/data-folders.ts';
 import type { DataFolder } from './data-folder.ts';
 import { identifyAdmin, identifyTls } from './listeners/identify.ts';
 import { PlaneHost } from './plane-host.ts';
 import { type RouteRow, routeRows } from './routes/route-rows.ts';
-import { RecordBudget } from './audit/record-budget.ts';
 import { resourceClient } from './resources/resource-client.ts';
 import { syncedResources } from './resources/synced-resources.ts';
-import { admitApprovalPolicy, writeApprovals } from './approvals/write-approvals.ts';
-import { ResourceWriter } from './resources/writer.ts';
-import { auditKind } from './routes/audit-routes.ts';
+import type { ResourceWriter } from './resources/writer.ts';
 import { denials } from './audit/denials.ts';
 import { SourceAddresses } from './http/source-address.ts';
 import { type Foundation, layFoundation } from './site-foundation.ts';
-import { createDispatchers, type SiteAccess, type SiteDispatchers } from './site-dispatchers.ts';
+import { createWriter, prepareAccess, type SiteAccess } from './site-access.ts';
+import { createDispatchers, type SiteDispatchers } from './site-dispatchers.ts';
 import { SiteListeners, urlOf } from './listeners/site-listeners.ts';
-import { admitSite, advertisedURL, ensureSite, siteClient, siteController } from './site-object.ts';
+import { advertisedURL, ensureSite, siteClient, siteController } from './site-object.ts';
 import { OpenStreams } from './listeners/stranger-limits.ts';
 import { CleanupStack } from './cleanup-stack.ts';
 
@@ -105,13 +90,17 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
   const startedAtMs = clock.now();
   const foundation = await layFoundation(options, cleanup);
   const { folder, health, store, trustDomain, authority, credentials } = foundation;
-  const access = await prepareAccess(options, foundation);
+  const { planes: list = [], kinds = [], random } = options;
+  const access = await prepareAccess(
+    { planes: list, kinds, clock, random, recordsPerSecond: config.limits.recordsPerSecond },
+    foundation,
+  );
   const ownBundle: BundleSource = {
     bundleFor: (domain) => (domain.equals(trustDomain) ? authority.bundle : undefined),
   };
   observeApprovals(metrics, store, clock, access.approvers);
   const planes = new PlaneHost(ownBundle);
-  const writer = createWriter(options, foundation, access, planes);
+  const writer = createWriter({ clock, random, store }, access, planes);
   // The port is known when the listener is open.
   let advertise = config.advertise ?? `https://${trustDomain.name}`;
   cleanup.add(() => planes.stop());
@@ -177,75 +166,6 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
       return stopped;
     },
   };
-}
-
-/** Prepares the kinds, the preset roles, authentication and authorization. */
-async function prepareAccess(
-  options: SiteOptions,
-  { store, trustDomain, audit }: Foundation,
-): Promise<SiteAccess> {
-  const { config, clock, random } = options;
-  const { planes: planeList = [], kinds: otherKinds = [] } = options;
-  const ownedKinds = [...coreKinds, ...planeList.flatMap((plane) => plane.kinds)];
-  const registry = createRegistry([...new Set([...ownedKinds, ...otherKinds])]);
-  const kindNames = [...registry.kinds, auditKind];
-  const presets = planeList.flatMap((plane) => plane.presets ?? []);
-  await writePresetObjects({ store, clock, random, audit, kinds: kindNames, presets });
-  const authorizer = new Authorizer({ store, kinds: kindNames, presets });
-  const tokens = new TokenRegister(store, clock);
-  const authenticator = new Authenticator({ trustDomain, tokens, clock });
-  const budget = new RecordBudget(config.limits.recordsPerSecond, clock);
-  const counted = budget.counting(audit);
-  const actions = planeList.flatMap((plane) => plane.approvalActions ?? []);
-  const gate = new ApprovalGate({ store, clock, random, audit: counted, authorizer, actions });
-  const approvers = new Approvers({ clock, authorizer, tokens, gate });
-  return {
-    registry,
-    kindNames,
-    authorizer,
-    tokens,
-    authenticator,
-    budget,
-    counted,
-    gate,
-    approvers,
-  };
-}
-
-/** Creates the writer, the only way to change resources. */
-function createWriter(
-  { clock, random }: SiteOptions,
-  { store }: Foundation,
-  { registry, authorizer, counted, gate, approvers }: SiteAccess,
-  planes: PlaneHost,
-): ResourceWriter {
-  const approvals = { gate, approvers, authorizer };
-  return new ResourceWriter({
-    store,
-    clock,
-    random,
-    auditRow: auditWrites(counted),
-    accompany: (...write) => planes.accompany(...write),
-    approve: writeApprovals(approvals),
-    decide: (caller, kind, next, live) =>
-      kind === (approvalKind as Kind)
-        ? decideApproval(
-            authorizer,
-            caller,
-            next as unknown as Approval | undefined,
-            live as unknown as Approval | undefined,
-            clock.now(),
-          )
-        : undefined,
-    admit: (caller, kind, next, live, warn) => {
-      checkGuardedFields(authorizer, caller, kind, next, live);
-      checkOrigin((asked) => authorizer.isUnlimited(asked), caller, kind.plural, next, live);
-      admitSite(kind, next as Resource | undefined, live as Resource | undefined);
-      admitApprovalPolicy(approvals, registry.kinds, kind, next, live);
-      const expected = planes.admit(kind, next, live, warn);
-      return [...expected, ...checkEscalation(authorizer, caller, kind.kind, next, live)];
-    },
-  });
 }
 
 function startPlanes(

@@ -41,6 +41,8 @@ export interface ApprovalGateParts {
   readonly audit: AccessAudit;
   readonly authorizer: Pick<Authorizer, 'authorize' | 'policy'>;
   readonly actions: readonly DeclaredAction[];
+  /** How long a request waits for its decision and its use. The default is the requirement's. */
+  readonly ttlMs?: number;
 }
 
 /** What will be done. The Approval is bound to all of it except `summary`. */
@@ -235,11 +237,11 @@ export class ApprovalGate {
     label: string,
     review = false,
   ): Promise<Approval> {
-    const { store, clock, random, audit } = this.#parts;
+    const { store, clock, random, audit, ttlMs = approvalTtlMs } = this.#parts;
     const nowMs = clock.now();
     let number = 1;
     while (store.get(approvalsCollection, approvalName(request.action, label, number))) number += 1;
-    const latestMs = nowMs + (review ? reviewTtlMs : approvalTtlMs);
+    const latestMs = nowMs + (review ? reviewTtlMs : ttlMs);
     const approval = newApproval({
       name: approvalName(request.action, label, number),
       uid: random.uuid(),
