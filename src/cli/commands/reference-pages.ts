@@ -37,6 +37,7 @@ export function referencePages(sources: ReferenceSources): Map<string, string> {
   for (const kind of registry.kinds) add(`kinds/${kind.singular}.md`, referencePage(kind));
   add('commands.md', commandPage(sources.program));
   add('roles.md', rolesPage(sources));
+  add('approvals.md', approvalsPage(sources.planes));
   add('configuration.md', configurationPage(sources.planes));
   add('errors.md', errorPage(sources.planes));
   add('metrics.md', metricsPage(sources.metrics, sources.agentMetrics));
@@ -53,6 +54,7 @@ function indexPage(registry: Registry): string {
     '',
     '- [Commands](commands.md)',
     '- [Preset roles](roles.md)',
+    '- [Actions that can need approval](approvals.md)',
     '- [Configuration](configuration.md)',
     '- [Error codes and exit codes](errors.md)',
     '- [Metrics](metrics.md)',
@@ -66,6 +68,23 @@ function indexPage(registry: Registry): string {
 
 function firstSentence(text: string): string {
   return /^.*?[.:](?=\s|$)/.exec(text)?.[0].replace(/:$/, '.') ?? text;
+}
+
+/** The actions for `spec.approvals` of the Site, with their defaults. */
+function approvalsPage(planes: readonly Plane[]): string {
+  const actions = planes.flatMap((plane) => plane.approvalActions ?? []);
+  return [
+    '# Actions that can need approval',
+    '',
+    'A rule in `spec.approvals` of the [Site](kinds/site.md) sets the mode of an action. Without a rule, the default applies.',
+    '',
+    '| action | meaning | default |',
+    '|---|---|---|',
+    ...actions.map(
+      ({ action, description, mode }) => `| \`${action}\` | ${description} | \`${mode}\` |`,
+    ),
+    '| `KIND.create`, `KIND.update`, `KIND.delete` | Change a resource of this kind, for example `FederationGrant.create`. | `none` |',
+  ].join('\n');
 }
 
 /** The preset roles, and the verbs that each has on each kind. */
