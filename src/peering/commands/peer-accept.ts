@@ -11,7 +11,8 @@ import { objectPath, type SiteClient } from '../../core/plane/site-client.ts';
 import type { Acceptance } from '../handshake/acceptance.ts';
 import { peeringPaths } from '../paths.ts';
 import { peerHint } from '../peers/peer-hints.ts';
-import type { InvitationPreview, PeerSummary } from '../routes/operator-routes.ts';
+import type { InvitationPreview } from '../handshake/acceptor.ts';
+import type { PeerSummary } from '../routes/operator-routes.ts';
 import { readInvitation } from './invitation-input.ts';
 
 interface Output {

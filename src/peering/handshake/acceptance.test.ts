@@ -31,7 +31,7 @@ const outcomesOf = async (site: TestPeerSite) =>
     ((await acceptanceOf(site))?.steps ?? []).map(({ step, outcome }) => [step, outcome]),
   );
 const accepts: Acceptor['redeem'] = () =>
-  Promise.resolve({ state: 'accepted', contractVersion: 1, document, fingerprint: '' });
+  Promise.resolve({ state: 'accepted', contractVersion: 1, document });
 
 async function invited(
   redeem: Acceptor['redeem'],

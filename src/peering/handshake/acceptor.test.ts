@@ -4,7 +4,8 @@ import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { Acceptor } from './acceptor.ts';
 import { defaultPeeringSettings } from '../settings.ts';
-import { keyDigests } from '../../core/identity/bundle/fingerprint.ts';
+import { fingerprintOf, keyDigests } from '../../core/identity/bundle/fingerprint.ts';
+import { invitationId, secretDigest } from './invitation.ts';
 import {
   type Answering,
   documentOf,
@@ -46,7 +47,8 @@ suite('an accepting site', () => {
       trustDomain: lubeck.trustDomain,
       keys: keyDigests(lubeck.authority.bundle),
     };
-    return { acceptor, inviter, sent };
+    const invitation = { ...inviter, secret, expiresAtMs: Date.UTC(2026, 0, 1) };
+    return { acceptor, inviter, invitation, sent };
   };
 
   test('sends the secret to the site that was pinned, and to it alone', async () => {
@@ -65,25 +67,34 @@ suite('an accepting site', () => {
   });
 
   test('shows that it knows the secret before using it, without giving it away', async () => {
-    const { acceptor, inviter, sent } = accepting({
+    const { acceptor, invitation, sent } = accepting({
       chain: lubeck.chain,
       document: documentOf([lubeck]),
       answer: { contractVersion: 1, offers: ['db'], confirmation: false },
     });
-    const preview = await acceptor.preview(inviter, secret);
-    assert.deepEqual(preview.offers, ['db']);
+    const preview = await acceptor.preview(invitation);
+    assert.deepEqual(preview, {
+      invitation: invitationId(secretDigest(secret)),
+      trustDomain: 'lubeck.example',
+      url: 'https://lubeck.example:8443/',
+      fingerprint: fingerprintOf(invitation.keys),
+      expiresAt: '2026-01-01T00:00:00Z',
+      contractVersion: 1,
+      offers: ['db'],
+      confirmation: false,
+    });
     assert.ok(sent.every(({ asSite }) => !asSite));
     const bytes = Buffer.concat(sent.map(({ request }) => Buffer.from(request.body ?? [])));
     assert.ok(!bytes.includes(secret.toString('base64url')));
   });
 
   test('uses no version of the API that it does not support', async () => {
-    const { acceptor, inviter, sent } = accepting({
+    const { acceptor, invitation, sent } = accepting({
       chain: lubeck.chain,
       document: documentOf([lubeck]),
       answer: { contractVersion: 2, offers: [], confirmation: false },
     });
-    await assert.rejects(acceptor.preview(inviter, secret), {
+    await assert.rejects(acceptor.preview(invitation), {
       code: 'HANSA_CONTRACT_VERSION',
       message: /lubeck\.example supports 2\. Update the older/,
     });
@@ -126,10 +137,10 @@ suite('an accepting site', () => {
       ],
     };
     for (const [who, [answering, why]] of Object.entries(strangers)) {
-      const { acceptor, inviter, sent } = accepting(answering());
+      const { acceptor, inviter, invitation, sent } = accepting(answering());
       for (const attempt of [
         () => acceptor.redeem(inviter, secret, noSignal),
-        () => acceptor.preview(inviter, secret),
+        () => acceptor.preview(invitation),
       ]) {
         await assert.rejects(attempt, { code: 'HANSA_PEER_UNTRUSTED', message: why }, who);
       }

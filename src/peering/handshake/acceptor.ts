@@ -2,6 +2,7 @@
 // neither the secret nor its name before it has verified the connection against a pinned key.
 
 import { createHash } from 'node:crypto';
+import { timestamp } from '../../api/object.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Random } from '../../core/clock/clock.ts';
@@ -14,7 +15,7 @@ import { sharesAuthority } from '../../core/identity/bundle/shares-authority.ts'
 import { validateChain } from '../../core/identity/x509/svid-validator.ts';
 import type { Connection, Transport } from '../../core/identity/tls/transport.ts';
 import { fingerprintOf } from '../../core/identity/bundle/fingerprint.ts';
-import { invitationId, previewProof, secretDigest } from './invitation.ts';
+import { type Invitation, invitationId, previewProof, secretDigest } from './invitation.ts';
 import {
   agreeOnVersion,
   contractVersions,
@@ -55,7 +56,17 @@ export interface InvitingSite {
 /** The inviter's bundle, verified with a key that the invitation pins. */
 export interface VerifiedBundle {
   readonly document: string;
+}
+
+/** What accepting an invitation does, for the operator who decides about it. */
+export interface InvitationPreview extends PreviewAnswer {
+  /** The public id of the invitation. */
+  readonly invitation: string;
+  readonly trustDomain: string;
+  readonly url: string;
+  /** Of the keys that the invitation pins. */
   readonly fingerprint: string;
+  readonly expiresAt: string;
 }
 
 export class Acceptor {
@@ -65,9 +76,10 @@ export class Acceptor {
     this.#parts = parts;
   }
 
-  /** Asks the inviter what the invitation offers, without redeeming it. */
-  preview(inviter: InvitingSite, secret: Buffer): Promise<PreviewAnswer & VerifiedBundle> {
-    return this.#verified(inviter, async (connection, verified) => {
+  /** Asks the inviter what the invitation does and offers, without redeeming it. */
+  preview(invitation: Invitation): Promise<InvitationPreview> {
+    const { secret, ...inviter } = invitation;
+    return this.#verified(inviter, async (connection) => {
       const challenge = Buffer.from(await this.#parts.random.bytes(32));
       const digest = secretDigest(secret);
       const server = (connection.peerChain[0] as Certificate).fingerprint;
@@ -81,7 +93,14 @@ export class Acceptor {
       });
       const told = parsePreviewAnswer(answer);
       agreeOnVersion([told.contractVersion], inviter.trustDomain.name);
-      return { ...verified, ...told };
+      return {
+        ...told,
+        invitation: invitationId(digest),
+        trustDomain: inviter.trustDomain.name,
+        url: inviter.url.href,
+        fingerprint: fingerprintOf(inviter.keys),
+        expiresAt: timestamp(invitation.expiresAtMs),
+      };
     });
   }
 
@@ -168,7 +187,6 @@ export class Acceptor {
       this.#verify(inviter, trusted, connection.peerChain);
       return await use(connection, {
         document: response.body.toString('utf8'),
-        fingerprint: fingerprintOf(inviter.keys),
         pinned: trusted,
       });
     } finally {

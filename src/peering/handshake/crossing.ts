@@ -14,6 +14,9 @@ export function stands(own: TrustDomain, other: string): boolean {
   return own.name < other;
 }
 
+/** The keys of which a site proved possession (SHA-256, in hex). `unproven`: in a preview, it proves none. */
+export type ProvenKeys = readonly string[] | 'unproven';
+
 /** Whether the site proved possession of a pinned key. Digests in hex. */
 export function pins(pinned: readonly string[], proven: readonly string[] = []): boolean {
   return proven.some((key) => pinned.includes(key));
@@ -23,10 +26,11 @@ export function pins(pinned: readonly string[], proven: readonly string[] = []):
 export function acceptanceFor(
   acceptances: Records<AcceptanceRecord>,
   name: string,
-  proven: readonly string[] | undefined,
+  proven: ProvenKeys | undefined,
 ): AcceptanceRecord | undefined {
   const record = acceptances.get(name)?.value;
-  return record?.state === 'proposed' && pins(record.keys, proven) ? record : undefined;
+  if (record?.state !== 'proposed') return undefined;
+  return proven === 'unproven' || pins(record.keys, proven) ? record : undefined;
 }
 
 /**
@@ -41,7 +45,7 @@ export function confirms({ consent = 'none' }: AcceptanceRecord, needed: Approva
 export function acceptingFrom(
   acceptances: Records<AcceptanceRecord>,
   peer: FederationPeer | undefined,
-  proven: readonly string[] | undefined,
+  proven: ProvenKeys | undefined,
 ): string | undefined {
   const { state, role, invitation } = peer?.status ?? {};
   if (peer === undefined || state !== 'proposed' || role !== 'acceptor') return undefined;

@@ -46,7 +46,7 @@ async function acceptance(
   const site = await testPeerSite({
     redeem: () =>
       redeem === 'accepts'
-        ? Promise.resolve({ state: 'accepted', contractVersion: 1, document, fingerprint: '' })
+        ? Promise.resolve({ state: 'accepted', contractVersion: 1, document })
         : Promise.reject(peeringError('HANSA_INVITATION_REFUSED', 'for the test')),
   });
   const sealed = await site.parts.sealer.seal(secretPlace(name, 'i1'), Buffer.alloc(32, 2));

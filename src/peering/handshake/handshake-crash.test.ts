@@ -29,8 +29,7 @@ async function redeemed(): Promise<TestPeerSite> {
 
 async function invited(): Promise<TestPeerSite> {
   const site = await testPeerSite({
-    redeem: () =>
-      Promise.resolve({ state: 'accepted', contractVersion: 1, document, fingerprint: '' }),
+    redeem: () => Promise.resolve({ state: 'accepted', contractVersion: 1, document }),
   });
   await testAcceptance(site, name);
   return site;

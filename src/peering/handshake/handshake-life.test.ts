@@ -32,7 +32,7 @@ async function redeemed(confirmation?: string): Promise<TestPeerSite> {
 }
 
 const answers = (state: 'accepted' | 'pending') => () =>
-  Promise.resolve({ state, contractVersion: 1, document, fingerprint: '' });
+  Promise.resolve({ state, contractVersion: 1, document });
 const refuses = () => Promise.reject(peeringError('HANSA_INVITATION_REFUSED', 'for the test'));
 const isAway = () => Promise.reject(peeringError('HANSA_PEER_UNREACHABLE', 'for the test'));
 

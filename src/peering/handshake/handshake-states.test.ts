@@ -149,7 +149,7 @@ suite('the handshake', () => {
             redeem: async () => {
               if (answer === 'away') throw peeringError('HANSA_PEER_UNREACHABLE', 'a test');
               if (answer === 'refused') throw peeringError('HANSA_INVITATION_REFUSED', 'a test');
-              return { state: answer, contractVersion: 1, document, fingerprint: '' };
+              return { state: answer, contractVersion: 1, document };
             },
           });
           watchStates(site, seen);

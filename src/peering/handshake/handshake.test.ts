@@ -72,7 +72,6 @@ suite('what keeps a peer from going on', () => {
               state: 'pending',
               contractVersion: 1,
               document: '{}',
-              fingerprint: '',
             }),
       );
       const cause = async (): Promise<string | undefined> =>

@@ -147,7 +147,6 @@ suite('the key of the log of the site that invited', () => {
         state: 'accepted',
         contractVersion: 1,
         document,
-        fingerprint: '',
         ...(logIntroduction === undefined ? {} : { logIntroduction }),
       });
     const site = await testPeerSite({ redeem }, {}, ({ metadata }, text) =>

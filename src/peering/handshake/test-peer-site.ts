@@ -3,7 +3,7 @@
 import { approvalKind } from '../../api/kinds/approval.ts';
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
-import type { Resource } from '../../api/object.ts';
+import { type Resource, timestamp } from '../../api/object.ts';
 import { Authorizer } from '../../core/access/authorizer.ts';
 import { TokenRegister } from '../../core/access/token-register.ts';
 import { ApprovalGate } from '../../core/approvals/approval-gate.ts';
@@ -24,6 +24,8 @@ import type { Acceptor } from './acceptor.ts';
 import { type SoftSteps, softSteps } from './acceptance.ts';
 import { secretPlace } from './acceptances.ts';
 import { Handshake, type HandshakeParts } from './handshake.ts';
+import { fingerprintOf } from '../../core/identity/bundle/fingerprint.ts';
+import { invitationId, secretDigest } from './invitation.ts';
 import { Inviter } from './inviter.ts';
 import type { OperatorRoutesParts } from '../routes/operator-routes.ts';
 import { PeerRepository } from '../peers/peer-repository.ts';
@@ -65,6 +67,7 @@ export async function testPeerSite(
   answers: Partial<Pick<Acceptor, 'preview' | 'redeem'>> = {},
   soft: Partial<SoftSteps> = {},
   introduced: NonNullable<HandshakeParts['introduced']> = async () => undefined,
+  ownLeaves: () => readonly string[] = () => [],
 ): Promise<TestPeerSite> {
   const nobody = () => Promise.reject(new Error('this test makes no calls'));
   const acceptor = { preview: nobody, redeem: nobody, ...answers } as unknown as Acceptor;
@@ -111,7 +114,7 @@ export async function testPeerSite(
     bundles: { bundleFor: () => undefined },
     peers,
     advertiseURL: () => 'https://lubeck.example:8443',
-    ownLeaves: () => [],
+    ownLeaves,
     confirmMode: () => gate.policy.modeOf('peer.confirm'),
     offersFor: () => [],
   });
@@ -174,6 +177,24 @@ export async function testPeerSite(
     redeem,
   };
 }
+
+/** What a site says that invites without a confirmation and has granted db. */
+export const testPreview: Acceptor['preview'] = async ({
+  secret,
+  trustDomain,
+  url,
+  keys,
+  ...more
+}) => ({
+  invitation: invitationId(secretDigest(secret)),
+  trustDomain: trustDomain.name,
+  url: url.href,
+  fingerprint: fingerprintOf(keys),
+  expiresAt: timestamp(more.expiresAtMs),
+  contractVersion: 1,
+  offers: ['db'],
+  confirmation: false,
+});
 
 /** An operator accepted an invitation of the named site, which is valid for a minute. */
 export async function testAcceptance(

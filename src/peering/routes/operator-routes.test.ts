@@ -4,6 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { socketOwner } from '../../core/access/identity.ts';
 import type { ErrorCode } from '../../core/errors/error.ts';
+import { fingerprintOf } from '../../core/identity/bundle/fingerprint.ts';
 import { callRoute } from '../../core/plane/test-request.ts';
 import { withErrorCode } from '../../core/store/conformance/harness.ts';
 import type { Acceptor } from '../handshake/acceptor.ts';
@@ -15,10 +16,15 @@ import {
   parseInvitation,
   secretDigest,
 } from '../handshake/invitation.ts';
-import { type InvitationPreview, operatorRoutes, type PeerSummary } from './operator-routes.ts';
+import { operatorRoutes, type PeerSummary } from './operator-routes.ts';
 import { peeringPaths } from '../paths.ts';
 import { documentOf, testIdentity } from '../handshake/test-handshake.ts';
-import { testAcceptance, type TestPeerSite, testPeerSite } from '../handshake/test-peer-site.ts';
+import {
+  testAcceptance,
+  type TestPeerSite,
+  testPeerSite,
+  testPreview as preview,
+} from '../handshake/test-peer-site.ts';
 import { acceptWaitMs } from '../timing.ts';
 
 const name = 'bruges.example';
@@ -27,16 +33,8 @@ const id = invitationId(secretDigest(secret));
 const document = documentOf([await testIdentity(name)]);
 const { signal } = new AbortController();
 
-const preview: Acceptor['preview'] = () =>
-  Promise.resolve({
-    document,
-    fingerprint: '7f:3a',
-    contractVersion: 1,
-    offers: ['db'],
-    confirmation: false,
-  });
 const redeem: Acceptor['redeem'] = () =>
-  Promise.resolve({ state: 'accepted', contractVersion: 1, document, fingerprint: '7f:3a' });
+  Promise.resolve({ state: 'accepted', contractVersion: 1, document });
 
 /** A line that bruges made, good for a minute. */
 function lineOf({ clock }: TestPeerSite, more: Partial<Invitation> = {}): string {
@@ -85,14 +83,14 @@ const stateOf = async (site: TestPeerSite) => (await site.peers.get(name))?.stat
 suite('an invitation that is looked at', () => {
   test('is told with who made it, and nothing is written', async () => {
     const site = await testPeerSite({ preview });
-    const told = await ask<InvitationPreview>(site, peeringPaths.preview, {
+    const told = await ask<object>(site, peeringPaths.preview, {
       invitation: lineOf(site),
     });
     assert.deepEqual(told, {
       invitation: id,
       trustDomain: name,
       url: 'https://bruges.example:8443/',
-      fingerprint: '7f:3a',
+      fingerprint: fingerprintOf([Buffer.alloc(32, 0xab)]),
       expiresAt: '2026-01-01T00:01:00Z',
       contractVersion: 1,
       offers: ['db'],
@@ -187,8 +185,7 @@ suite('an invitation that is accepted', () => {
   test('answers how far it came where the operator of the other site must confirm', async () => {
     const site = await testPeerSite({
       preview,
-      redeem: () =>
-        Promise.resolve({ state: 'pending', contractVersion: 1, document, fingerprint: '' }),
+      redeem: () => Promise.resolve({ state: 'pending', contractVersion: 1, document }),
     });
     const summary = await accept(site, lineOf(site));
     assert.equal(summary.state, 'proposed');

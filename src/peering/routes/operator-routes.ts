@@ -104,20 +104,8 @@ export interface PeerSummary {
   };
 }
 
-export interface InvitationPreview {
-  /** The public id of the invitation. */
-  readonly invitation: string;
-  readonly trustDomain: string;
-  readonly url: string;
-  readonly fingerprint: string;
-  readonly expiresAt: string;
-  readonly contractVersion: number;
-  readonly offers: readonly string[];
-  readonly confirmation: boolean;
-}
-
 export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[] {
-  const { handshake } = parts;
+  const { acceptor, handshake } = parts;
   return [
     route({
       listener: 'api',
@@ -137,7 +125,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
       handle: async (request) => {
         const { invitation: line } = await bodyOf(request);
         const by = requesterOf(request);
-        return json(await audited(parts, by, line, (read) => preview(parts, read)));
+        return json(await audited(parts, by, line, (read) => acceptor.preview(read)));
       },
     }),
     route({
@@ -310,33 +298,16 @@ async function audited<T>(
   }
 }
 
-async function preview(
-  { acceptor }: OperatorRoutesParts,
-  invitation: Invitation,
-): Promise<InvitationPreview> {
-  const told = await acceptor.preview(invitation, invitation.secret);
-  return {
-    invitation: invitationId(secretDigest(invitation.secret)),
-    trustDomain: invitation.trustDomain.name,
-    url: invitation.url.href,
-    fingerprint: told.fingerprint,
-    expiresAt: timestamp(invitation.expiresAtMs),
-    contractVersion: told.contractVersion,
-    offers: told.offers,
-    confirmation: told.confirmation,
-  };
-}
-
 /** The acceptance is durable when this resolves. The controller continues if the other site is slow. */
 async function accept(
   parts: OperatorRoutesParts,
   invitation: Invitation,
   by: Requester,
 ): Promise<PeerSummary> {
-  const { store, clock, sealer, audit, handshake, peerings } = parts;
+  const { store, clock, sealer, audit, acceptor, handshake, peerings } = parts;
   const { name } = invitation.trustDomain;
   // Finds errors before the first write.
-  await preview(parts, invitation);
+  await acceptor.preview(invitation);
   const id = invitationId(secretDigest(invitation.secret));
   const known = handshake.acceptances.get(name);
   const isUnderWay =

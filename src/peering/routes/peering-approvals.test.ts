@@ -13,9 +13,12 @@ import { callRoute } from '../../core/plane/test-request.ts';
 import { withErrorCode } from '../../core/store/conformance/harness.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { WriteContext } from '../../server/resources/writer.ts';
-import type { Acceptor } from '../handshake/acceptor.ts';
 import { encodeInvitation } from '../handshake/invitation.ts';
-import { type TestPeerSite, testPeerSite } from '../handshake/test-peer-site.ts';
+import {
+  type TestPeerSite,
+  testPeerSite,
+  testPreview as preview,
+} from '../handshake/test-peer-site.ts';
 import { wishesCollection } from '../peers/wishes.ts';
 import { peeringPaths } from '../paths.ts';
 import { acceptWaitMs } from '../timing.ts';
@@ -150,14 +153,6 @@ suite('a confirmation', () => {
 });
 
 suite('an acceptance that crosses a redemption', () => {
-  const preview: Acceptor['preview'] = () =>
-    Promise.resolve({
-      document: '',
-      fingerprint: '7f:3a',
-      contractVersion: 1,
-      offers: [],
-      confirmation: false,
-    });
   const key = Buffer.alloc(32, 0xab);
 
   /** A site waits for its confirmation, and an operator accepts an invitation of that site. */
@@ -226,14 +221,6 @@ suite('an invitation', () => {
   });
 
   test('is accepted after an approval, which ends with the invitation and holds no secret', async () => {
-    const preview: Acceptor['preview'] = () =>
-      Promise.resolve({
-        document: '',
-        fingerprint: '7f:3a',
-        contractVersion: 1,
-        offers: [],
-        confirmation: false,
-      });
     const site = await testPeerSite({ preview });
     const secret = Buffer.alloc(32, 7);
     const invitation = encodeInvitation({
