@@ -254,7 +254,10 @@ export interface JoinedAgent {
 export interface PeerDirectory {
   /** The peer, or why the caller is not a peer. */
   find(svid: ValidatedSvid | undefined): LivePeer | string;
-  /** Why no grant covers a call of the peer from this address; undefined where one does. */
+  /**
+   * Why no grant covers a call of the peer from this address; undefined where one does. Throws
+   * HANSA_TOO_MANY_REQUESTS, without a decision, while the peer has had too many denials of such calls.
+   */
   lacks(peer: LivePeer, need: PeerNeed, address: string | undefined): string | undefined;
   /** Records that the caller is not a live peer, with the reason; returns the error for the caller. */
   refuse(request: Refused, reason: string): HansaError;

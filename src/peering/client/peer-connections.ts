@@ -6,15 +6,15 @@ import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { KeptConnections } from '../../core/identity/tls/kept-connections.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { kindReader } from '../../core/store/reader.ts';
-import { isLive } from '../peers/peer-states.ts';
+import { distrustOf } from '../peers/peer-states.ts';
 import { planeCallLimits } from './call-peer.ts';
 
 const peers = kindReader(federationPeerKind);
 
 export interface PeerConnections {
-  /** For the calls of this plane, such as heartbeats. */
+  /** For heartbeats and announcements, which keep a peering alive, and nothing else. */
   readonly connections: KeptConnections;
-  /** For those of other planes. */
+  /** For all other calls. */
   readonly planeConnections: KeptConnections;
   readonly stop: () => void;
 }
@@ -34,7 +34,10 @@ export function peerConnections(
   };
   const connections = new KeptConnections({
     ...parts,
-    mayCall: (name) => isLive(peers.get(store, name)?.status?.state),
+    mayCall: (name) => {
+      const peer = peers.get(store, name);
+      return peer !== undefined && distrustOf(peer) === undefined;
+    },
   });
   const planeConnections = new KeptConnections({
     ...parts,

@@ -8,7 +8,7 @@ import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { HeartbeatExchange } from '../peers/heartbeat-exchange.ts';
 import { type PeerRepository, peersCollection } from '../peers/peer-repository.ts';
-import { isLive } from '../peers/peer-states.ts';
+import { distrustOf } from '../peers/peer-states.ts';
 import type { PeeringSettings } from '../settings.ts';
 import { peeringLease } from './peer-controller.ts';
 
@@ -36,9 +36,8 @@ export function announcementController(parts: {
     reconcile: async (name, { signal, log }) => {
       const peer = await peers.get(name);
       const bundleSequence = lastPublished(store)?.sequence;
-      if (bundleSequence === undefined || peer === undefined || !isLive(peer.status?.state)) {
-        return undefined;
-      }
+      if (bundleSequence === undefined || peer === undefined) return undefined;
+      if (distrustOf(peer) !== undefined) return undefined;
       await heartbeats.announce(peer, { bundleSequence }, signal).catch((error: unknown) => {
         log.debug('peer did not accept the announcement', { peer: name, error });
       });

@@ -11,7 +11,7 @@ import type { Store } from '../../core/store/store.ts';
 import type { HeartbeatExchange } from '../peers/heartbeat-exchange.ts';
 import { type PeerRepository, peersCollection } from '../peers/peer-repository.ts';
 import { PeerRate } from '../peers/peer-rate.ts';
-import { isLive } from '../peers/peer-states.ts';
+import { distrustOf } from '../peers/peer-states.ts';
 import type { PeeringSettings } from '../settings.ts';
 import { firstHeartbeatMs, messageCost, tellEveryMs, tellLimit } from '../timing.ts';
 import { peeringLease } from './peer-controller.ts';
@@ -52,7 +52,7 @@ export function heartbeatController(parts: {
     ],
     reconcile: async (name, { signal, log }) => {
       const peer = await peers.get(name);
-      if (peer === undefined || !isLive(peer.status?.state)) {
+      if (peer === undefined || distrustOf(peer) !== undefined) {
         sent.delete(name);
         heartbeats.forget(name);
         return undefined;

@@ -5,7 +5,7 @@ import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
-import { type LivePeer, route } from '../../core/plane/route.ts';
+import { type LivePeer, type PeerDirectory, route } from '../../core/plane/route.ts';
 import { callRoute } from '../../core/plane/test-request.ts';
 import { openStore } from '../../core/store/open.ts';
 import { peerDirectory } from './peer-directory.ts';
@@ -47,7 +47,7 @@ async function scene(t: TestContext) {
     audit: { deny: (draft) => denied.push(draft) },
     log: { warn: (_text, fields) => lines.push(fields) },
   });
-  return { clock, directory, peer, grant, denied, lines };
+  return { clock, directory, peer, grant, put, denied, lines };
 }
 
 suite('the directory of peers', () => {
@@ -241,5 +241,60 @@ suite('a route for peers with a grant of a scope', () => {
     await assert.rejects(callRoute(slow, call, { peers: directory }), {
       code: 'HANSA_PEER_REFUSED',
     });
+  });
+});
+
+suite('denied calls of a peer', () => {
+  const reading = route({
+    listener: 'federation',
+    method: 'GET',
+    path: '/clusters/{name}',
+    allow: 'peer',
+    scope: 'read',
+    target: { type: 'cluster', nameFrom: 'name' },
+    handle: () => ({ status: 200, contentType: 'text/plain', body: 'ok' }),
+  });
+  const ask = (directory: PeerDirectory, name: string): Promise<string> =>
+    callRoute(reading, { svid: () => bruges, params: { name } }, { peers: directory }).then(
+      () => 'ok',
+      (error: { readonly code: string }) => error.code,
+    );
+
+  test('are limited by a rate, audited, and free again later', async (t) => {
+    const { clock, directory, peer, denied } = await scene(t);
+    await peer('active');
+    const answers: string[] = [];
+    for (let count = 0; count < 100; count++) answers.push(await ask(directory, `c${count}`));
+    // Any number of names that do not exist share one limit.
+    assert.deepEqual([...new Set(answers)], ['HANSA_FORBIDDEN', 'HANSA_TOO_MANY_REQUESTS']);
+    assert.equal(answers.filter((code) => code === 'HANSA_FORBIDDEN').length, 20);
+    assert.equal(denied.at(-1)?.code, 'HANSA_TOO_MANY_REQUESTS');
+    await clock.advance(1000);
+    assert.equal(await ask(directory, 'c1'), 'HANSA_FORBIDDEN');
+  });
+
+  test('do not delay the calls to a target that a grant covers', async (t) => {
+    const { directory, peer, grant, put } = await scene(t);
+    await peer('active');
+    await put('clusters', 'app1', { spec: {} });
+    await put('clusters', 'app2', { spec: {} });
+    await grant({ scopes: ['read'], clusters: ['app1'] });
+    for (let count = 0; count < 100; count++) await ask(directory, 'app2');
+    assert.equal(await ask(directory, 'app2'), 'HANSA_TOO_MANY_REQUESTS');
+    assert.equal(await ask(directory, 'app1'), 'ok');
+  });
+});
+
+suite('a wish of an operator', () => {
+  test('refuses the peer at once, before its state follows', async (t) => {
+    const { directory, put } = await scene(t);
+    const status = { state: 'active' };
+    const name = 'bruges.example';
+    await put('federationpeers', name, { spec: { desiredState: 'suspended' }, status });
+    assert.equal(directory.find(bruges), 'bruges.example is suspended');
+    const deletionTimestamp = '2026-01-01T00:00:00Z';
+    const metadata = { name, uid: 'u1', deletionTimestamp };
+    await put('federationpeers', name, { metadata, spec: {}, status });
+    assert.equal(directory.find(bruges), 'bruges.example is being deleted');
   });
 });

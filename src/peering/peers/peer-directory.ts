@@ -1,15 +1,18 @@
 // Finds the live peer behind a connection, for routes and streams that allow peers. The identity comes
 // from the verified certificate, never from a header or the message.
 
-import { decideGrant } from '../../api/grants.ts';
-import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
+import { decideGrant, type GrantTarget } from '../../api/grants.ts';
+import { clusterKind } from '../../api/kinds/cluster.ts';
+import { federationGrantKind, type GrantTargetType } from '../../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { serviceOfferKind } from '../../api/kinds/service-offer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { excerpt, type TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { LivePeer, PeerDirectory, Refused } from '../../core/plane/route.ts';
 import { kindReader } from '../../core/store/reader.ts';
@@ -17,7 +20,7 @@ import type { Store } from '../../core/store/store.ts';
 import { peeringError } from '../errors.ts';
 import { PeerRate } from './peer-rate.ts';
 import { peersCollection } from './peer-repository.ts';
-import { isLive } from './peer-states.ts';
+import { distrustOf } from './peer-states.ts';
 
 export interface PeerDirectoryParts {
   readonly trustDomain: TrustDomain;
@@ -27,18 +30,32 @@ export interface PeerDirectoryParts {
   readonly log: Pick<Log, 'warn'>;
 }
 
+/**
+ * Denied calls of one peer to one target. Beyond it, the site answers without looking at the grants. Calls to
+ * other targets go on.
+ */
+const denialLimit = { burst: 20, perSecond: 2 };
+/** A site has fewer peers times targets. The oldest are forgotten first, and then start with a full bucket. */
+const maxDenied = 10_000;
 /** Denials of one peer in the log. The audit log has all of them, aggregated. */
 const logLimit = { burst: 5, perSecond: 0.1 };
 
 const peersReader = kindReader(federationPeerKind);
 const grantsReader = kindReader(federationGrantKind);
 
+/** Where the targets of grants are, by type. No collection has the services. */
+const targetCollections: ReadonlyMap<GrantTargetType, string> = new Map([
+  ['offer', serviceOfferKind.plural],
+  ['cluster', clusterKind.plural],
+]);
+
 /** A change in these collections can end the trust in a peer. */
 const trustCollections = [peersCollection, federationGrantKind.plural, spiffeFederationKind.plural];
 
 export function peerDirectory(parts: PeerDirectoryParts): PeerDirectory {
   const { trustDomain, store, clock } = parts;
-  const denials = new PeerRate(clock, logLimit);
+  const logged = new PeerRate(clock, logLimit);
+  const denials = new TokenBuckets({ clock, maxKeys: maxDenied, ...denialLimit });
   return {
     find: (svid) => {
       if (svid === undefined) return 'the caller presented no SVID of a peer';
@@ -48,11 +65,15 @@ export function peerDirectory(parts: PeerDirectoryParts): PeerDirectory {
       }
       const { name } = id.trustDomain;
       const peer = peersReader.get(store, name);
-      const state = peer?.status?.state;
-      if (peer === undefined || !isLive(state)) return `${name} is ${state ?? 'not a peer'}`;
+      if (peer === undefined) return `${name} is not a peer`;
+      const distrust = distrustOf(peer);
+      if (distrust !== undefined) return `${name} is ${distrust}`;
       return { name, uid: peer.metadata.uid, trustDomain: id.trustDomain };
     },
-    lacks: ({ name, trustDomain: domain }: LivePeer, { scope, target, identity }, address) => {
+    lacks: (peer: LivePeer, { scope, target, identity }, address) => {
+      const { name, trustDomain: domain } = peer;
+      const key = denialKey(store, peer, scope, target);
+      if (denials.waitSeconds(key) !== undefined) throw tooManyDenials(parts, peer, address);
       const decision = decideGrant(
         {
           peer: name,
@@ -66,10 +87,12 @@ export function peerDirectory(parts: PeerDirectoryParts): PeerDirectory {
         peersReader.get(store, name),
         grantsReader.list(store),
       );
-      return decision.covered ? undefined : decision.reason;
+      if (decision.covered) return undefined;
+      denials.charge(key, 1);
+      return decision.reason;
     },
     refuse: (request, reason) => refuse(parts, request, reason),
-    deny: (request, peer, reason) => deny(parts, denials, request, peer, reason),
+    deny: (request, peer, reason) => deny(parts, logged, request, peer, reason),
     onChange: (listener) => {
       const watches = trustCollections.map((collection) =>
         store.watch(collection, store.revision, { changes: listener, ended: listener }),
@@ -87,13 +110,13 @@ export function peerDirectory(parts: PeerDirectoryParts): PeerDirectory {
  */
 function deny(
   { audit, log }: PeerDirectoryParts,
-  denials: PeerRate,
+  logged: PeerRate,
   request: Refused,
   { name, uid }: LivePeer,
   reason: string,
 ): HansaError {
   const code = 'HANSA_FORBIDDEN';
-  const verb = verbOf(request);
+  const verb = verbOf(request.path);
   audit.deny({
     actor: actorOf(request),
     verb,
@@ -103,11 +126,52 @@ function deny(
     code,
     reason,
   });
-  if (denials.take(uid)) log.warn('denied a call of a peer', { peer: name, verb, reason });
+  if (logged.take(uid)) log.warn('denied a call of a peer', { peer: name, verb, reason });
   return new HansaError(code, 'Denied.');
 }
 
-function verbOf({ path }: Refused): string {
+/** Targets that do not exist share one key: a peer can name any number of them. */
+function denialKey(
+  store: Pick<Store, 'get'>,
+  { uid }: LivePeer,
+  scope: string,
+  target: GrantTarget | undefined,
+): string {
+  if (target === undefined) return `${uid} ${scope}`;
+  const collection = targetCollections.get(target.type);
+  const isKnown = collection !== undefined && store.get(collection, target.name) !== undefined;
+  return `${uid} ${scope} ${target.type} ${isKnown ? target.name : ''}`;
+}
+
+function tooManyDenials(
+  { trustDomain, audit }: PeerDirectoryParts,
+  { name, trustDomain: domain }: LivePeer,
+  address: string | undefined,
+): HansaError {
+  const code = 'HANSA_TOO_MANY_REQUESTS';
+  const reason = `more than ${denialLimit.perSecond} denied calls per second`;
+  audit.deny({
+    actor: {
+      user: SpiffeId.of(domain, 'hansa', 'site').toString(),
+      groups: [],
+      via: 'certificate',
+      ...(address === undefined ? {} : { address }),
+    },
+    verb: 'peer.call',
+    kind: 'FederationPeer',
+    name,
+    outcome: 'deny',
+    code,
+    reason,
+  });
+  return new HansaError(
+    code,
+    `${trustDomain.name} does not answer: it denied too many of these calls. Retry later.`,
+  );
+}
+
+/** The verb of a call to this path, in the audit log. */
+export function verbOf(path: string): string {
   return `peer.${path.split('/').at(-1) ?? 'call'}`;
 }
 
@@ -132,7 +196,7 @@ function refuse(parts: PeerDirectoryParts, request: Refused, reason: string): Ha
   const code = 'HANSA_PEER_REFUSED';
   parts.audit.deny({
     actor: actorOf(request),
-    verb: verbOf(request),
+    verb: verbOf(request.path),
     kind: 'FederationPeer',
     outcome: 'deny',
     code,

@@ -3,6 +3,7 @@
 // its record. Every state change goes through `nextState`. Each transition has the verb of its audit
 // record.
 
+import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { peeringError } from '../errors.ts';
 
@@ -110,6 +111,20 @@ export function refuseStep(name: string, state: PeerState, event: PeerEvent): Ha
     'HANSA_PEER_STATE',
     `Cannot ${event} ${name}: it is ${state}. ${possible === '' ? 'To make it a peer again, exchange a new invitation.' : `Possible now: ${possible}.`}`,
   );
+}
+
+/**
+ * Why this site does not exchange messages with the peer, as its state; undefined if it does. A wish of an
+ * operator counts at once, before the state follows it.
+ */
+export function distrustOf({
+  metadata,
+  spec,
+  status,
+}: Pick<FederationPeer, 'metadata' | 'spec' | 'status'>): string | undefined {
+  if (metadata.deletionTimestamp !== undefined) return 'being deleted';
+  if (!isLive(status?.state)) return status?.state ?? 'not enrolled';
+  return spec.desiredState === 'suspended' ? 'suspended' : undefined;
 }
 
 /** Whether the site trusts the peer's bundle and exchanges heartbeats with it. */
