@@ -1,7 +1,9 @@
-// Calls the federation API of live peers, over the kept connections.
+// Reads the federation API of live peers: catalogs, capabilities, bundles. These calls use the connections of
+// other planes and not those of heartbeats, so however many of them wait, the peering stays alive.
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import type { KeptConnections } from '../../core/identity/tls/kept-connections.ts';
 import { peeringError } from '../errors.ts';
 import { pathBelow } from '../handshake/acceptor.ts';
@@ -14,8 +16,12 @@ export interface FederationClientParts {
   readonly settings: Pick<PeeringSettings, 'callTimeoutMs'>;
 }
 
+/** Reads that wait for one peer. A quarter of `planeCallLimits`, so that other planes can call it too. */
+const mostReads = 16;
+
 export class FederationClient {
   readonly #parts: FederationClientParts;
+  readonly #reads = new Map<string, number>();
 
   constructor(parts: FederationClientParts) {
     this.#parts = parts;
@@ -24,9 +30,33 @@ export class FederationClient {
   /**
    * The body of a successful answer. HANSA_FORBIDDEN: the peer answered that this site lacks a grant.
    * HANSA_PEER_REFUSED: the peer does not accept this site as a peer. HANSA_PEER_STATE: this site does
-   * not call the peer in its state.
+   * not call the peer in its state. HANSA_UNAVAILABLE: too many reads wait for the peer already.
    */
   async get(
+    peer: FederationPeer,
+    path: string,
+    maxBytes: number,
+    signal?: AbortSignal,
+  ): Promise<Buffer> {
+    const { name } = peer.metadata;
+    const reads = this.#reads.get(name) ?? 0;
+    if (reads >= mostReads) {
+      throw new HansaError(
+        'HANSA_UNAVAILABLE',
+        `Cannot ask ${name}: ${reads} questions already wait for its answer. Try again later.`,
+      );
+    }
+    this.#reads.set(name, reads + 1);
+    try {
+      return await this.#get(peer, path, maxBytes, signal);
+    } finally {
+      const left = (this.#reads.get(name) ?? 1) - 1;
+      if (left === 0) this.#reads.delete(name);
+      else this.#reads.set(name, left);
+    }
+  }
+
+  async #get(
     peer: FederationPeer,
     path: string,
     maxBytes: number,
