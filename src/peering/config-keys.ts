@@ -30,6 +30,14 @@ export const peeringKeys = {
     default: '10',
     parse: parseCount(1, 120),
   }),
+  // The default is half of the time by which authorities backdate certificates.
+  'peering.maxClockSkewSeconds': configKey({
+    placeholder: 'SECONDS',
+    meaning:
+      'How far the clock of a peer may be from that of this site. Beyond it, the condition ClockInSync of the peer is False. Certificates of a site whose clock is a minute ahead are not valid yet for others.',
+    default: '30',
+    parse: parseCount(1, 86_400),
+  }),
   'peering.passOnCheckpoints': configKey({
     placeholder: 'yes|no',
     meaning:

@@ -6,9 +6,11 @@ import { SpiffeId } from '../api/values/spiffe-id.ts';
 import type { TrustDomain } from '../api/values/trust-domain.ts';
 import { longestIntroductionChars } from '../core/audit/introduction.ts';
 import { peeringError } from './errors.ts';
-import type { Features } from './features.ts';
+import { type Features, featuresIn } from './features.ts';
 import type { AcceptanceAnswer } from './handshake/acceptance.ts';
 import { asText, asVersion, malformed, Message } from './message-reader.ts';
+import { type ClockPart, parseClockPart } from './peers/clock-part.ts';
+import { type FeaturesPart, parseFeaturesPart } from './peers/features-part.ts';
 import { encodeLogPart, type LogPart, parseLogPart } from './witness/log-part.ts';
 
 /** The versions of this API that this site supports. Two sites use the highest that both support. */
@@ -40,8 +42,6 @@ const limits = {
   grantedTo: 1024,
   url: 2048,
   name: 253,
-  features: 64,
-  endpoints: 16,
   warnings: 32,
   warning: 512,
 } as const;
@@ -101,6 +101,10 @@ export interface Heartbeat {
   readonly holds?: HeldBundle;
   /** Absent from sites that do not witness logs. */
   readonly log?: LogPart;
+  /** Absent from sites that do not compare clocks. */
+  readonly clock?: ClockPart;
+  /** Absent from sites that report their features only in the handshake. */
+  readonly features?: FeaturesPart;
 }
 
 export interface HeldBundle {
@@ -188,24 +192,6 @@ function introductionIn(message: Message): { readonly logIntroduction?: string }
   return message.optional('logIntroduction', (value) => asText(value, longestIntroductionChars));
 }
 
-/** The features that the other site tells. Names are short, and each occurs once. */
-function featuresIn(message: Message): Features {
-  return {
-    ...message.optional('capabilities', asNames),
-    ...message.optional('extensionSlugs', asNames),
-    ...message.optional('endpoints', (value) => {
-      const endpoints = new Message({ value }).list('value', limits.endpoints, (item) => {
-        const endpoint = new Message(item);
-        const url = parseSiteURL(endpoint.text('url', /^https:\/\/\S{1,2040}$/));
-        if (url === undefined) throw malformed('the url of an endpoint is not a valid https URL');
-        return { name: endpoint.text('name', featureName), url: url.href };
-      });
-      once(endpoints.map(({ name }) => name));
-      return endpoints;
-    }),
-  };
-}
-
 /** The outcome of a soft step at the other site. */
 function asOutcome(value: unknown): NonNullable<AcceptanceAnswer['attach']> {
   const told = new Message(value);
@@ -213,21 +199,6 @@ function asOutcome(value: unknown): NonNullable<AcceptanceAnswer['attach']> {
     outcome: told.text('outcome', /^(?:done|skipped|failed)$/) as 'done' | 'skipped' | 'failed',
     ...told.optional('message', (text) => asText(text, limits.warning)),
   };
-}
-
-/** A name of a feature or an endpoint, as long as a DNS label. */
-const featureName = /^[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?$/;
-
-function asNames(value: unknown): readonly string[] {
-  const names = new Message({ value }).list('value', limits.features, (item) =>
-    new Message({ item }).text('item', featureName),
-  );
-  once(names);
-  return names;
-}
-
-function once(names: readonly string[]): void {
-  if (new Set(names).size !== names.length) throw malformed('a name occurs twice in a list');
 }
 
 /** `sender` is the authenticated peer. It can offer only its own workloads. */
@@ -266,6 +237,8 @@ export function parseHeartbeat(
       return { sequence: held.count('sequence'), hash: held.text('hash', /^[0-9a-f]{64}$/) };
     }),
     ...message.optional('log', parseLogPart),
+    ...message.optional('clock', parseClockPart),
+    ...message.optional('features', parseFeaturesPart),
   };
 }
 

@@ -11,6 +11,7 @@ import { witnessCommand } from './commands/witness.ts';
 import { peeringNames } from './commands/names.ts';
 import { peerCommand } from './commands/peer.ts';
 import { peeringErrors } from './errors.ts';
+import { clocksCheck } from './doctor/clocks.ts';
 import { peerCheck } from './doctor/peer.ts';
 import { revocationEffect } from './peers/peer-rows.ts';
 import { type PeeringSettings, peeringSettings } from './settings.ts';
@@ -26,7 +27,7 @@ export const peeringPlane: Plane<PeeringSettings> = {
   nextCommand: (dataDir) => `peer invite --data-dir ${dataDir}`,
   commands: (kit) => [peerCommand(kit), grantCommand(kit), witnessCommand(kit)],
   names: peeringNames,
-  doctor: { subjects: [peerCheck] },
+  doctor: { site: [clocksCheck], subjects: [peerCheck] },
   status: peeringStatus,
   deletion: {
     question: (objects) => {

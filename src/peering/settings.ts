@@ -15,6 +15,8 @@ export interface PeeringSettings {
   readonly handshakeTimeoutMs: number;
   /** How long a redeemed invitation waits for confirmation by an operator. */
   readonly confirmWithinMs: number;
+  /** How far the clock of a peer may be from ours before this site reports it. */
+  readonly maxClockSkewMs: number;
   /** Whether to pass on checkpoints of peers to peers that do the same. */
   readonly passesOnCheckpoints: boolean;
 }
@@ -25,6 +27,7 @@ export const defaultPeeringSettings: PeeringSettings = {
   callTimeoutMs: 4000,
   handshakeTimeoutMs: 10_000,
   confirmWithinMs: 4 * 3_600_000,
+  maxClockSkewMs: 30_000,
   passesOnCheckpoints: false,
 };
 
@@ -42,6 +45,7 @@ export const peeringSettings = definePlaneSettings({
     callTimeoutMs: values['peering.callTimeoutSeconds'] * 1000,
     handshakeTimeoutMs: values['peering.handshakeTimeoutSeconds'] * 1000,
     confirmWithinMs: values['peering.confirmWithinMinutes'] * 60_000,
+    maxClockSkewMs: values['peering.maxClockSkewSeconds'] * 1000,
     passesOnCheckpoints: values['peering.passOnCheckpoints'] === 'yes',
   }),
   problems: (values, _site, remembered) => {

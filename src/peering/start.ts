@@ -4,10 +4,8 @@ import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
-import { withLiveStatus } from '../api/live-status.ts';
 import { Certificate } from '../core/identity/x509/certificate.ts';
 import { BundlePublisher } from '../core/identity/bundle/published-bundle.ts';
-import type { Metrics } from '../core/metrics/metrics.ts';
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import { kindReader } from '../core/store/reader.ts';
 import type { Store } from '../core/store/store.ts';
@@ -35,10 +33,11 @@ import type { OfferTold } from './messages.ts';
 import { offersFor } from './grants/offers.ts';
 import { operatorRoutes } from './routes/operator-routes.ts';
 import { admitPeer } from './peers/admit-peer.ts';
-import { PeerRepository, peersCollection } from './peers/peer-repository.ts';
+import { PeerRepository } from './peers/peer-repository.ts';
 import { peerDirectory } from './peers/peer-directory.ts';
 import { PeerFederations, type SpiffeFederation } from './peers/peer-federation.ts';
-import { isLive, peerTransitions } from './peers/peer-states.ts';
+import { observePeers } from './peers/peer-metrics.ts';
+import { distrustOf } from './peers/peer-states.ts';
 import { Peerings } from './handshake/peerings.ts';
 import type { PeeringSettings } from './settings.ts';
 import { wishesOf } from './peers/wishes.ts';
@@ -133,10 +132,13 @@ export async function startPeering(
     offersFor: told,
     witness,
   });
-  const client = new FederationClient({ connections, settings });
+  const client = new FederationClient({ connections: planeConnections, settings });
   context.enforcement.register({
     name: 'api',
-    refuses: (name) => !isLive(peersReader.get(store, name)?.status?.state),
+    refuses: (name) => {
+      const peer = peersReader.get(store, name);
+      return peer === undefined || distrustOf(peer) !== undefined;
+    },
   });
   await handshake.sweep();
   observePeers(metrics, store, () => clock.now());
@@ -226,39 +228,4 @@ const offersReader = kindReader(serviceOfferKind);
 /** Called for every heartbeat. */
 function grantedOffers(store: Store, now: () => number): (peer: string) => readonly OfferTold[] {
   return (peer) => offersFor(peer, grantsReader.list(store), offersReader.list(store), now());
-}
-
-const states = new Set(peerTransitions.flatMap(({ from, to }) => [from, to]));
-
-function observePeers(metrics: Metrics, store: Store, now: () => number): void {
-  const statuses = () =>
-    store.list(peersCollection).entries.map((entry) => {
-      const { name } = entry;
-      const facts = store.facts.get(peersCollection, name);
-      const { status } = withLiveStatus(federationPeerKind, peersReader.of(entry), facts);
-      return { name, status };
-    });
-  metrics.observe({ name: 'hansa_peers', help: 'Peers by state.', labels: ['state'] }, (report) => {
-    const counts = new Map<string, number>();
-    for (const { status } of statuses()) {
-      const state = status?.state ?? 'unknown';
-      counts.set(state, (counts.get(state) ?? 0) + 1);
-    }
-    for (const state of states) {
-      if (state !== 'state before') report({ state }, counts.get(state) ?? 0);
-    }
-  });
-  metrics.observe(
-    {
-      name: 'hansa_peer_silent_seconds',
-      help: 'Seconds since the last heartbeat of each peer, in either direction.',
-      labels: ['peer'],
-    },
-    (report) => {
-      for (const { name, status } of statuses()) {
-        const at = status?.lastHeartbeatAt;
-        if (at !== undefined) report({ peer: name }, (now() - Date.parse(at)) / 1000);
-      }
-    },
-  );
 }

@@ -9,6 +9,11 @@ export const tellEveryMs = 100;
 /** Rate limit for storing changed offers and receipts of one peer. Equals the rate at which a site sends them. */
 export const newsLimit = { burst: 20, perSecond: 1000 / tellEveryMs } as const;
 /**
+ * Rate limit for storing a changed condition that one peer reports about itself, such as its clock. A peer that changes it with
+ * every heartbeat writes about 150 records a day.
+ */
+export const changesLimit = { burst: 4, perSecond: 1 / 600 } as const;
+/**
  * Rate limit for messages of one peer, in bytes. Parsing a heartbeat of maximum size takes about 12 ms,
  * so a hostile peer costs about 1 % of a core. A conforming peer stays below the limit, even with a
  * heartbeat of maximum size in every interval and `tellLimit` on top.

@@ -196,6 +196,56 @@ export const federationPeerKind = defineKind({
           items: s.string({ description: 'One extension slug.', minLength: 1, maxLength: 63 }),
         }),
       ),
+      reported: optional(
+        s.object({
+          description:
+            'What the peer reports with its heartbeats, if it differs from what the handshake agreed on. It changes nothing: capabilities and extensionSlugs stay as agreed.',
+          fields: {
+            capabilities: required(
+              s.list({
+                description: 'The parts of the federation API that the peer has now.',
+                listType: 'set',
+                maxItems: 64,
+                items: s.string({ description: 'One capability.', minLength: 1, maxLength: 63 }),
+              }),
+            ),
+            extensionSlugs: required(
+              s.list({
+                description: 'Names of the optional features that the peer has now.',
+                listType: 'set',
+                maxItems: 64,
+                items: s.string({
+                  description: 'One extension slug.',
+                  minLength: 1,
+                  maxLength: 63,
+                }),
+              }),
+            ),
+          },
+        }),
+      ),
+      clock: optional(
+        s.object({
+          description:
+            'How far the clock of the peer is from that of this site, measured by heartbeats. The condition ClockInSync says whether that is too far.',
+          fields: {
+            skewMilliseconds: required(
+              s.integer({
+                description: 'Positive if the clock of the peer is ahead.',
+                format: 'int64',
+              }),
+            ),
+            uncertaintyMilliseconds: required(
+              s.integer({
+                description: 'How much the true value can differ, because messages take time.',
+                format: 'int64',
+                minimum: 0,
+              }),
+            ),
+            measuredAt: required(s.time({ description: 'When, by the clock of this site.' })),
+          },
+        }),
+      ),
       endpoints: optional(
         s.list({
           description: 'Where the peer said in the handshake that it can be reached.',
@@ -300,8 +350,8 @@ export const federationPeerKind = defineKind({
       conditions: optional(conditions),
     },
   }),
-  // It moves with every heartbeat and changes no state.
-  liveStatus: ['lastHeartbeatAt'],
+  // They move with every heartbeat and change no state.
+  liveStatus: ['lastHeartbeatAt', 'clock'],
   columns: [
     {
       name: 'State',

@@ -5,6 +5,7 @@ import { type GrantScope, grantScopes } from '../../api/kinds/federation-grant.t
 import { serviceProtocols, type ServiceProtocol } from '../../api/kinds/service-offer.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
+import { allNamesIn, type FeatureNames } from '../features.ts';
 import { malformed, Message } from '../message-reader.ts';
 
 export interface CatalogOffer {
@@ -33,22 +34,17 @@ export interface Catalog {
   readonly leftOut: number;
 }
 
-export interface CapabilityReport {
+export interface CapabilityReport extends FeatureNames {
   /** The versions of the federation API that the site supports. */
   readonly contractVersions: readonly number[];
-  /** Optional parts of the federation API that the site serves. */
-  readonly capabilities: readonly string[];
-  /** Optional features of the site, by name. */
-  readonly extensionSlugs: readonly string[];
 }
 
 export const maxCatalogBytes = 256 * 1024;
 export const maxCapabilityBytes = 16 * 1024;
 
-const limits = { entries: 1024, scopes: 16, versions: 16, capabilities: 256 } as const;
+const limits = { entries: 1024, scopes: 16, versions: 16 } as const;
 /** As Kubernetes names objects. */
 const objectName = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
-const capabilityName = /^[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?$/;
 
 /** `sender` is the authenticated peer. It can offer only its own workloads. */
 export function parseCatalog(body: Uint8Array, sender: TrustDomain): Catalog {
@@ -76,13 +72,8 @@ export function parseCapabilityReport(body: Uint8Array): CapabilityReport {
     contractVersions: message.list('contractVersions', limits.versions, (item) =>
       new Message({ item }).version('item'),
     ),
-    capabilities: message.list('capabilities', limits.capabilities, nameOf),
-    extensionSlugs: message.list('extensionSlugs', limits.capabilities, nameOf),
+    ...allNamesIn(message),
   };
-}
-
-function nameOf(item: unknown): string {
-  return new Message({ item }).text('item', capabilityName);
 }
 
 function offerOf(item: unknown, sender: TrustDomain): CatalogOffer {

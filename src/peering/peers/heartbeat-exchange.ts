@@ -1,5 +1,5 @@
-// Sends and receives heartbeats: they show that a peer is alive and carry offers, the bundle sequence
-// and a receipt. Both sides send. A heartbeat in either direction counts as a sign of life.
+// Sends and receives heartbeats: they show that a peer is alive and carry offers, the bundle sequence,
+// a receipt, the clock and the features of the sender. Both sides send. A heartbeat in either direction counts as a sign of life.
 
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
@@ -15,6 +15,7 @@ import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
 import { lastPublished } from '../../core/identity/bundle/published-bundle.ts';
 import { federationsCollection } from './peer-federation.ts';
 import type { KeptConnections } from '../../core/identity/tls/kept-connections.ts';
+import type { PeerRequest } from '../../core/plane/route.ts';
 import { setCondition } from '../../core/reconcile/conditions.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
@@ -31,9 +32,11 @@ import {
   parseHeartbeat,
   paths,
 } from '../messages.ts';
+import { verbOf } from './peer-directory.ts';
 import { PeerRate } from './peer-rate.ts';
 import { type PeerRepository, type PeerStatus, peersCollection } from './peer-repository.ts';
 import { because, causeOfFailure } from './peer-cause.ts';
+import { PeerReports } from './peer-reports.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import { isLive } from './peer-states.ts';
 import { refusalOf } from '../client/remote-error.ts';
@@ -46,7 +49,7 @@ export interface HeartbeatParts {
   readonly trustDomain: TrustDomain;
   readonly store: Store;
   readonly clock: Clock;
-  readonly settings: Pick<PeeringSettings, 'silentAfterMs' | 'callTimeoutMs'>;
+  readonly settings: Pick<PeeringSettings, 'silentAfterMs' | 'callTimeoutMs' | 'maxClockSkewMs'>;
   readonly connections: Pick<KeptConnections, 'call'>;
   readonly bundles: BundleSource;
   readonly peers: PeerRepository;
@@ -73,10 +76,12 @@ export class HeartbeatExchange {
    * replica that sends heartbeats also detects silence, and each answer is a sign of life.
    */
   readonly #signs = new Map<string, { readonly of: string; readonly atMs: number }>();
+  readonly #reports: PeerReports;
 
   constructor(parts: HeartbeatParts) {
     this.#parts = parts;
     this.#news = new PeerRate(parts.clock, newsLimit);
+    this.#reports = new PeerReports(parts);
   }
 
   /** The current heartbeat of this site for that peer. */
@@ -103,18 +108,58 @@ export class HeartbeatExchange {
   /** Sends a heartbeat. The answer counts as a heartbeat of the peer. */
   async send(peer: FederationPeer, message: Heartbeat, signal: AbortSignal): Promise<void> {
     const { name } = peer.metadata;
-    const full = await withLog(message, this.#parts.witness?.part(name));
+    const full = await this.#complete(message, this.#parts.witness?.part(name), name);
     const answer = await this.#post(peer, paths.heartbeat, full, signal);
-    await this.heard(
-      name,
-      parseHeartbeat(answer, TrustDomain.parse(name), this.#parts.trustDomain),
-      full.log,
-    );
+    await this.heard(name, this.#read(name, answer), full.log);
+  }
+
+  #read(name: string, answer: Buffer): Heartbeat {
+    try {
+      return parseHeartbeat(answer, TrustDomain.parse(name), this.#parts.trustDomain);
+    } catch (error) {
+      this.refused(name, error);
+      throw error;
+    }
   }
 
   /** The answer to this heartbeat of that peer. */
   answer(peer: string, request: Heartbeat): Promise<Heartbeat> {
-    return withLog(this.message(peer), this.#parts.witness?.answer(peer, request.log));
+    const log = this.#parts.witness?.answer(peer, request.log);
+    return this.#complete(this.message(peer), log, peer);
+  }
+
+  /** Adds the parts that change without being news: those about audit logs, features and clocks. */
+  async #complete(
+    message: Heartbeat,
+    log: Promise<LogPart> | undefined,
+    peer: string,
+  ): Promise<Heartbeat> {
+    return {
+      ...message,
+      ...(log === undefined ? {} : { log: await log }),
+      // Last, so that the time in it is that of sending.
+      ...this.#reports.parts(peer),
+    };
+  }
+
+  /** Records in the audit log that a message of the peer was refused: too large, too many, or malformed. */
+  refused(name: string, error: unknown, request?: Pick<PeerRequest, 'path' | 'address'>): void {
+    const { code, message: reason } = toHansaError(error);
+    const { path = paths.heartbeat, address } = request ?? {};
+    this.#parts.audit.deny({
+      actor: {
+        user: SpiffeId.of(TrustDomain.parse(name), 'hansa', 'site').toString(),
+        groups: [],
+        via: 'certificate',
+        ...(address === undefined ? {} : { address }),
+      },
+      verb: verbOf(path),
+      kind: 'FederationPeer',
+      name,
+      outcome: 'deny',
+      code,
+      reason,
+    });
   }
 
   /** Announces a new bundle of this site to the peer. */
@@ -135,16 +180,22 @@ export class HeartbeatExchange {
     const known = await peers.get(name);
     this.#checkVersion(name, known?.status, heartbeat);
     const uid = known?.metadata.uid;
-    if (uid !== undefined) store.facts.merge(peersCollection, name, { uid, lastHeartbeatAt });
+    const report = this.#reports.heard(name, heartbeat);
+    if (uid !== undefined) {
+      store.facts.merge(peersCollection, name, { uid, lastHeartbeatAt, ...report.live });
+    }
     await federations.announced(name, heartbeat.bundleSequence);
-    const told = (status: PeerStatus): PeerStatus => ({
-      ...status,
-      contractVersion: status.contractVersion ?? heartbeat.contractVersion,
-      offers: heartbeat.offers,
-      ...receiptOf(status, heartbeat, nowMs),
-      lastHeartbeatAt,
-      conditions: setCondition(status.conditions, reachable, nowMs),
-    });
+    const told = (status: PeerStatus): PeerStatus => {
+      const next = {
+        ...status,
+        contractVersion: status.contractVersion ?? heartbeat.contractVersion,
+        offers: heartbeat.offers,
+        ...receiptOf(status, heartbeat, nowMs),
+        lastHeartbeatAt,
+        conditions: setCondition(status.conditions, reachable, nowMs),
+      };
+      return this.#reports.begun(next, report);
+    };
     let peer = await peers.get(name);
     const { status } = peer ?? {};
     if (status?.state === 'enrolled') {
@@ -162,6 +213,7 @@ export class HeartbeatExchange {
     if (peer === undefined) return;
     this.#signs.set(name, { of: stayOf(peer), atMs: heardMs });
     if (isLive(peer.status?.state)) {
+      await this.#reports.note(peer, report);
       await this.#parts.witness?.heard({ name, uid: peer.metadata.uid }, heartbeat.log, sent);
     }
   }
@@ -171,20 +223,9 @@ export class HeartbeatExchange {
     const agreed = status?.contractVersion ?? agreedByDefault;
     if (heartbeat.contractVersion === agreed) return;
     const message = `${name} uses version ${heartbeat.contractVersion} of the federation API, and the sites agreed on version ${agreed}.`;
-    this.#parts.audit.deny({
-      actor: {
-        user: SpiffeId.of(TrustDomain.parse(name), 'hansa', 'site').toString(),
-        groups: [],
-        via: 'certificate',
-      },
-      verb: 'peer.heartbeat',
-      kind: 'FederationPeer',
-      name,
-      outcome: 'deny',
-      code: 'HANSA_CONTRACT_VERSION',
-      reason: message,
-    });
-    throw peeringError('HANSA_CONTRACT_VERSION', message);
+    const error = peeringError('HANSA_CONTRACT_VERSION', message);
+    this.refused(name, error);
+    throw error;
   }
 
   /** The peer did not answer: updates its status, and degrades it after silence in both directions. */
@@ -242,6 +283,7 @@ export class HeartbeatExchange {
   /** Forgets a peer that is no longer live. */
   forget(name: string): void {
     this.#signs.delete(name);
+    this.#reports.forget(name);
     this.#parts.witness?.forget(name);
   }
 
@@ -273,11 +315,6 @@ export class HeartbeatExchange {
     if (refusal !== undefined) throw refusal;
     return response.body;
   }
-}
-
-/** Adds the part about audit logs, which changes more often than the rest. */
-async function withLog(message: Heartbeat, part: Promise<LogPart> | undefined): Promise<Heartbeat> {
-  return part === undefined ? message : { ...message, log: await part };
 }
 
 /** Identifies one stay of a peer in one state. */
@@ -320,6 +357,7 @@ function receiptOf(
 
 function wordsFor(error: unknown): string {
   if (hasCode(error, 'HANSA_CONTRACT_VERSION')) return error.message.slice(0, 500);
+  if (hasCode(error, 'HANSA_BAD_REQUEST')) return error.message.slice(0, 500);
   if (hasCode(error, 'HANSA_PEER_REFUSED')) {
     return 'it rejects this site: it suspended or revoked us, has not enrolled us yet, or lacks our current bundle';
   }

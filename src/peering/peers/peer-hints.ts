@@ -1,9 +1,10 @@
 // Hints for the operator of this site: what to do about a peer that is not active. Pure: depends only
-// on state, role and cause. A peer that needs no action has no hint.
+// on state, role, cause and reports. A peer that needs no action has no hint.
 
 import type { PeerSummary } from '../routes/operator-routes.ts';
+import { reportHint } from './report-summary.ts';
 
-type Hinted = Pick<PeerSummary, 'name' | 'state' | 'role' | 'cause' | 'alert'>;
+type Hinted = Pick<PeerSummary, 'name' | 'state' | 'role' | 'cause' | 'alert' | 'clock' | 'drift'>;
 
 /** Empty if the operator of this site has nothing to do. */
 export function peerHint(peer: Hinted): string {
@@ -16,6 +17,8 @@ export function peerHint(peer: Hinted): string {
       return peer.role === 'inviter' ? confirmHere(name) : proposedHint(peer);
     case 'accepted':
       return acceptedHint(peer);
+    case 'active':
+      return reportHint(peer);
     case 'enrolled':
     case 'degraded':
       return connectionHint(peer);

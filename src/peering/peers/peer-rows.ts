@@ -3,9 +3,10 @@
 import { humanDuration } from '../../api/values/duration.ts';
 import type { PeerSummary } from '../routes/operator-routes.ts';
 import { peerHint } from './peer-hints.ts';
+import { capabilitiesText, clockText, reportLines } from './report-summary.ts';
 
 export function peerHeadings(wide = false): readonly string[] {
-  const more = wide ? ['URL', 'INVITED BY'] : [];
+  const more = wide ? ['URL', 'INVITED BY', 'CLOCK', 'CAPABILITIES'] : [];
   return ['PEER', 'STATE', 'SINCE', 'BUNDLE', 'LAST SEEN', ...more, 'WHY'];
 }
 
@@ -16,7 +17,14 @@ export function peerCells(peer: PeerSummary, nowMs: number, wide = false): reado
     ageOf(peer.since, nowMs),
     bundleText(peer, nowMs),
     ageOf(peer.lastSeen, nowMs),
-    ...(wide ? [peer.url ?? '', peer.role === 'inviter' ? 'this site' : 'the peer'] : []),
+    ...(wide
+      ? [
+          peer.url ?? '',
+          peer.role === 'inviter' ? 'this site' : 'the peer',
+          clockText(peer),
+          capabilitiesText(peer),
+        ]
+      : []),
     whyText(peer),
   ];
 }
@@ -47,6 +55,7 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
     ['bundle', bundleText(peer, nowMs)],
     ['fingerprint', peer.fingerprint ?? ''],
     ['contract', peer.contractVersion === undefined ? '' : `version ${peer.contractVersion}`],
+    ...reportLines(peer),
     ...acceptanceRows(peer),
     ['offers to us', offers.length === 0 ? 'none' : offers.join('; ')],
   ];

@@ -15,7 +15,7 @@ import {
 } from '../../core/plane/route.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
-import { ownCapabilities, ownExtensionSlugs } from '../features.ts';
+import { ownNames } from '../features.ts';
 import { catalogFor } from '../grants/catalog.ts';
 import type { CapabilityReport, Catalog } from '../grants/catalog-message.ts';
 import { publishedFor } from '../grants/operated-clusters.ts';
@@ -32,11 +32,7 @@ const peers = kindReader(federationPeerKind);
 const grants = kindReader(federationGrantKind);
 const offers = kindReader(serviceOfferKind);
 
-const report: CapabilityReport = {
-  contractVersions,
-  capabilities: ownCapabilities,
-  extensionSlugs: ownExtensionSlugs,
-};
+const report: CapabilityReport = { contractVersions, ...ownNames };
 
 export function catalogRoutes({ store, clock }: CatalogRoutesParts): readonly PlaneRoute[] {
   const rate = new PeerRate(clock, readLimit);

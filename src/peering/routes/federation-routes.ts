@@ -2,7 +2,7 @@
 
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import { HansaError } from '../../core/errors/error.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { Counter } from '../../core/metrics/metrics.ts';
 import {
   type FederationRequest,
@@ -108,8 +108,9 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
       allow: 'peer',
       handle: async (request) => {
         const { name, trustDomain: sender } = request.peer;
-        const body = await bodyOf(request, maxHeartbeatBytes);
-        const heartbeat = parseHeartbeat(body, sender, trustDomain);
+        const heartbeat = await read(request, maxHeartbeatBytes, (body) =>
+          parseHeartbeat(body, sender, trustDomain),
+        );
         await heartbeats.heard(name, heartbeat);
         results.add({ direction: 'received', result: 'answered' });
         return answer(await heartbeats.answer(name, heartbeat));
@@ -122,12 +123,30 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
       allow: 'peer',
       handle: async (request) => {
         const { name } = request.peer;
-        const body = await bodyOf(request, maxAnnouncementBytes);
-        await federations.announced(name, parseAnnouncement(body).bundleSequence);
+        const { bundleSequence } = await read(request, maxAnnouncementBytes, parseAnnouncement);
+        await federations.announced(name, bundleSequence);
         return { status: 204, contentType: 'application/json', body: '' };
       },
     }),
   ];
+
+  /** A message that is too large, comes too often or is malformed is also in the audit log. */
+  async function read<T>(
+    request: PeerRequest,
+    limit: number,
+    parse: (body: Buffer) => T,
+  ): Promise<T> {
+    try {
+      return parse(await bodyOf(request, limit));
+    } catch (error) {
+      if (refusals.some((code) => hasCode(error, code))) {
+        const isLimited = hasCode(error, 'HANSA_TOO_MANY_REQUESTS');
+        results.add({ direction: 'received', result: isLimited ? 'limited' : 'refused' });
+        heartbeats.refused(request.peer.name, error, request);
+      }
+      throw error;
+    }
+  }
 
   /** Applies the rate limit: the minimum cost before it reads the body, the rest before parsing. */
   async function bodyOf(request: PeerRequest, limit: number): Promise<Buffer> {
@@ -140,13 +159,15 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
   }
 
   function tooMuch(name: string): HansaError {
-    results.add({ direction: 'received', result: 'limited' });
     return new HansaError(
       'HANSA_TOO_MANY_REQUESTS',
       `Cannot accept the message of ${name}: the rate limit of a peer is ${messageLimit.perSecond / 1024} KiB per second. Retry later.`,
     );
   }
 }
+
+/** The errors that the message of a peer causes. */
+const refusals = ['HANSA_BAD_REQUEST', 'HANSA_TOO_LARGE', 'HANSA_TOO_MANY_REQUESTS'] as const;
 
 function strangerOf({ peerChain, address }: FederationRequest) {
   return { chain: peerChain, address };

@@ -50,6 +50,7 @@ import type { PeerFederations } from '../peers/peer-federation.ts';
 import { partOf } from '../handshake/redeemer.ts';
 import { acceptancesCollection } from '../handshake/records.ts';
 import type { Peerings } from '../handshake/peerings.ts';
+import { reportSummary, type ReportSummary } from '../peers/report-summary.ts';
 import { acceptRequest, confirmRequest } from '../approval-actions.ts';
 import { acceptWaitMs } from '../timing.ts';
 import { waitFor } from '../wait-for.ts';
@@ -77,7 +78,7 @@ export interface OperatorRoutesParts {
 const maxBodyBytes = 16 * 1024;
 
 /** A peer with its live status and the state of its bundle. */
-export interface PeerSummary {
+export interface PeerSummary extends ReportSummary {
   readonly name: string;
   readonly state: string;
   readonly url: string;
@@ -420,6 +421,7 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
     ...(status?.fingerprint === undefined ? {} : { fingerprint: status.fingerprint }),
     ...(status?.contractVersion === undefined ? {} : { contractVersion: status.contractVersion }),
     ...(status?.acceptance === undefined ? {} : { acceptance: status.acceptance }),
+    ...reportSummary(status),
     offers: (status?.offers ?? []).map((offer) => ({
       name: offer.name,
       grantedTo: offer.grantedTo,
