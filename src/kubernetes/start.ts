@@ -14,9 +14,9 @@ import { policiesRoutes } from './routes/policies-routes.ts';
 import { spireRoute } from './routes/spire-route.ts';
 import { servicesRoutes } from './routes/services-routes.ts';
 import type { KubernetesSettings } from './settings.ts';
-import { type StartedSync, startSync } from './sync/start-sync.ts';
+import { startSync } from './sync/start-sync.ts';
 import { observeSpire } from './spire/spire-metrics.ts';
-import { type StartedSpire, startSpire } from './spire/start-spire.ts';
+import { startSpire } from './spire/start-spire.ts';
 import { observeSync } from './sync/sync-metrics.ts';
 
 export async function startKubernetes(
@@ -29,9 +29,9 @@ export async function startKubernetes(
     () => current?.league?.members,
     () => context.clock.now(),
   );
-  let sync: StartedSync | undefined;
+  let sync: ReturnType<typeof startSync> | undefined;
   observeSync(context.metrics, () => sync?.list() ?? []);
-  let spire: StartedSpire | undefined;
+  let spire: ReturnType<typeof startSpire> | undefined;
   observeSpire(
     context.metrics,
     () => spire?.list() ?? [],

@@ -22,7 +22,7 @@ import type { SpireServerSpec } from '../spire/read-spire-server.ts';
 import type { Relationship, Relationships } from '../spire/relationships.ts';
 import { bundleMapKey, bundleOfDocument, bundleOfPem } from '../spire/server-bundle.ts';
 import type { StatusDocument } from '../spire/sidecar-contract.ts';
-import type { SpireMark } from '../spire/spire-marks.ts';
+import type { SpireMark } from '../marked/marks.ts';
 import type { SpireWatches } from '../spire/spire-watches.ts';
 
 /** Of all bundles from peers for one server. A ConfigMap takes 1 MiB, and the bundles of users go first. */

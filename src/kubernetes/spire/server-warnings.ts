@@ -7,7 +7,7 @@ import { type RelationshipEntry, silentAfterSeconds } from './relationship-statu
 import type { Relationship } from './relationships.ts';
 import { isTooOld, spireVersionIn } from './server-image.ts';
 import type { StatusDocument } from './sidecar-contract.ts';
-import type { SpireMark } from './spire-marks.ts';
+import type { SpireMark } from '../marked/marks.ts';
 
 export interface WarningQuestion {
   readonly settings: Pick<SpireSettings, 'serverImage' | 'sidecarImage'>;

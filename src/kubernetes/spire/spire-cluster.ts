@@ -52,7 +52,7 @@ import {
   statusMapName,
   type StatusDocument,
 } from './sidecar-contract.ts';
-import type { SpireMark } from './spire-marks.ts';
+import type { SpireMark } from '../marked/marks.ts';
 import { serverName } from './spire-names.ts';
 import { serversPath, SpireWatches } from './spire-watches.ts';
 import { UnwatchedObjects } from './unwatched-objects.ts';

@@ -1,51 +1,36 @@
-// Starts the SPIRE operator when the setting turns it on and the site has a marked Cluster. Until then, its code
-// is not loaded, and with the setting off nothing follows the store.
+// Starts the SPIRE operator when the setting turns it on and the site has a marked Cluster. With the setting off,
+// nothing follows the store.
 
+import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
 import type { ControllerHost } from '../../core/reconcile/controller.ts';
-import { followClusters } from '../league/find-home.ts';
+import { type StartedWork, startMarked } from '../marked/start-marked.ts';
 import type { SpireSettings } from '../settings.ts';
 import type { SpireCluster, SpireContext } from './spire-cluster.ts';
-import type { SpireClusters } from './spire-clusters.ts';
-import { findSpireMarked } from './spire-marks.ts';
 
-export interface StartedSpire {
-  /** The clusters that this process may operate. */
-  list(): readonly SpireCluster[];
-  stop(): Promise<void>;
-}
-
-const off: StartedSpire = { list: () => [], stop: () => Promise.resolve() };
+const off: StartedWork<SpireCluster> = { list: () => [], stop: () => Promise.resolve() };
 
 export function startSpire(
   context: SpireContext,
   settings: SpireSettings,
   host: ControllerHost,
-): StartedSpire {
+): StartedWork<SpireCluster> {
   if (!settings.isEnabled) return off;
-  let clusters: SpireClusters | undefined;
-  let isStopped = false;
-  let loading: Promise<void> | undefined;
-  let silence = (): void => undefined;
-  const load = async (): Promise<void> => {
-    const { SpireClusters: Loaded } = await import('./spire-clusters.ts');
-    if (!isStopped) clusters = new Loaded(context, settings, host);
-  };
-  const compare = (): void => {
-    if (loading !== undefined || findSpireMarked(context.store).size === 0) return;
-    silence();
-    loading = load().catch((error: unknown) => {
-      context.log.error('cannot start to operate SPIRE servers', { error });
-    });
-  };
-  silence = followClusters(context.store, compare);
-  compare();
-  return {
-    list: () => clusters?.list() ?? [],
-    stop: async () => {
-      isStopped = true;
-      silence();
-      await loading;
-      await clusters?.stop();
-    },
-  };
+  const { store, log, clock } = context;
+  return startMarked({ mark: 'spire', store, log, host }, async () => {
+    const { SpireCluster: Loaded } = await import('./spire-cluster.ts');
+    const { spireController } = await import('../controllers/spire-controller.ts');
+    const clusters = context.resources<Cluster>(clusterKind);
+    return {
+      open: (cluster, all) => {
+        const spire: SpireCluster = new Loaded({
+          context,
+          settings,
+          cluster,
+          others: () => all().filter((each) => each !== spire),
+        });
+        return spire;
+      },
+      controllerOf: (spire) => spireController(spire, { clusters, clock }),
+    };
+  });
 }

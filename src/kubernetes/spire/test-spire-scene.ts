@@ -20,8 +20,8 @@ import { MemoryKubeClient } from '../../../test/fakes/memory-kube/memory-kube-cl
 import type { Resource } from '../../../test/fakes/memory-kube/resource.ts';
 import { unmarkedController } from '../controllers/unmarked-controller.ts';
 import type { LiveObject } from './object-applier.ts';
-import type { SpireMark } from './spire-marks.ts';
-import { type StartedSpire, startSpire } from './start-spire.ts';
+import type { SpireMark } from '../marked/marks.ts';
+import { startSpire } from './start-spire.ts';
 import { namespace, spireServer } from './test-spire-servers.ts';
 
 /** Controllers write specs without defaults. */
@@ -264,7 +264,7 @@ export async function spireScene(options: SceneOptions = {}) {
   };
 
   let runtime: ReturnType<typeof testRuntime> | undefined;
-  let started: StartedSpire | undefined;
+  let started: ReturnType<typeof startSpire> | undefined;
   const settle = async (ms = settleMs): Promise<void> => {
     await clock.advance(ms);
   };
@@ -273,7 +273,7 @@ export async function spireScene(options: SceneOptions = {}) {
     started = startSpire(context, { isEnabled, serverImage, sidecarImage }, runtime);
     runtime.start(unmarkedController(context));
     // The code of the operator is loaded from the disk.
-    await import('./spire-clusters.ts');
+    await Promise.all([import('./spire-cluster.ts'), import('../controllers/spire-controller.ts')]);
     await settle();
   };
   const stop = async (): Promise<void> => {

@@ -1,42 +1,25 @@
-// Starts the sync when the site has a marked Cluster. Until then, its code is not loaded.
+// Starts the sync when the site has a marked Cluster.
 
+import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
 import type { ControllerHost } from '../../core/reconcile/controller.ts';
-import { followClusters } from '../league/find-home.ts';
+import { syncedKinds } from '../marked/marks.ts';
+import { type StartedWork, startMarked } from '../marked/start-marked.ts';
 import type { ClusterSync, SyncContext } from './cluster-sync.ts';
-import type { MarkedClusters } from './marked-clusters.ts';
-import { findMarked } from './marks.ts';
 
-export interface StartedSync {
-  /** Of the clusters that this process may sync. */
-  list(): readonly ClusterSync[];
-  stop(): Promise<void>;
-}
-
-export function startSync(context: SyncContext, host: ControllerHost): StartedSync {
-  let marked: MarkedClusters | undefined;
-  let isStopped = false;
-  let loading: Promise<void> | undefined;
-  const load = async (): Promise<void> => {
-    const { MarkedClusters: Loaded } = await import('./marked-clusters.ts');
-    if (!isStopped) marked = new Loaded(context, host);
-  };
-  const compare = (): void => {
-    if (loading !== undefined || findMarked(context.store).size === 0) return;
-    silence();
-    loading = load().catch((error: unknown) => {
-      context.log.error('cannot start to sync objects of clusters', { error });
-    });
-  };
-  let silence = (): void => undefined;
-  silence = followClusters(context.store, compare);
-  compare();
-  return {
-    list: () => marked?.list() ?? [],
-    stop: async () => {
-      isStopped = true;
-      silence();
-      await loading;
-      await marked?.stop();
-    },
-  };
+export function startSync(context: SyncContext, host: ControllerHost): StartedWork<ClusterSync> {
+  const { store, log, clock } = context;
+  return startMarked({ mark: 'sync', store, log, host }, async () => {
+    const { ClusterSync: Loaded } = await import('./cluster-sync.ts');
+    const { syncController } = await import('../controllers/sync-controller.ts');
+    const clusters = context.resources<Cluster>(clusterKind);
+    return {
+      open: (cluster) =>
+        new Loaded({
+          context,
+          cluster,
+          isMarked: (other, { kind }) => syncedKinds(store, other).has(kind),
+        }),
+      controllerOf: (sync) => syncController(sync, { clusters, clock }),
+    };
+  });
 }

@@ -16,7 +16,7 @@ import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { testRuntime } from '../../core/reconcile/test-runtime.ts';
 import { type SyncedSiteOptions, syncedSite } from '../../server/resources/test-synced-site.ts';
 import { unmarkedController } from '../controllers/unmarked-controller.ts';
-import { type StartedSync, startSync } from './start-sync.ts';
+import { startSync } from './start-sync.ts';
 import { TestMarkedCluster } from './test-marked-cluster.ts';
 
 const servedKinds: readonly Kind[] = [
@@ -84,7 +84,7 @@ export async function syncScene(options: SyncedSiteOptions = {}) {
   };
 
   let runtime: ReturnType<typeof testRuntime> | undefined;
-  let marked: StartedSync | undefined;
+  let marked: ReturnType<typeof startSync> | undefined;
   const start = async (): Promise<void> => {
     // One registry for each process.
     runtime = testRuntime({ clock, random, metrics: new MetricsRegistry(), store });
