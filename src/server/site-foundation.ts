@@ -3,9 +3,9 @@
 
 import { existsSync } from 'node:fs';
 import { TrustDomain } from '../api/values/trust-domain.ts';
-import { noteSigner } from '../core/audit/note.ts';
 import { Audit } from '../core/audit/log.ts';
 import { PublicLog } from '../core/audit/public-log.ts';
+import { logSigner } from '../core/audit/restore-record.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { authorityAudit, rotationActor } from '../core/identity/authority/audit.ts';
 import { SiteAuthority } from '../core/identity/authority/authority.ts';
@@ -70,7 +70,8 @@ export async function layFoundation(
   );
   const trustDomain = TrustDomain.parse(await settleTrustDomain(store, config.trustDomain));
 
-  const signer = noteSigner(trustDomain.name, await checkpointKey(store, sealer, random));
+  const key = await checkpointKey(store, sealer, random);
+  const signer = logSigner(store, trustDomain.name, key);
   const audit = new Audit({ store, clock, signer, log, metrics });
   await audit.start();
   cleanup.add(() => audit.stop());

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseCheckpoint } from '../../core/audit/checkpoint.ts';
 import { storedCosignatures } from '../../core/audit/cosignatures.ts';
-import { noteSigner } from '../../core/audit/note.ts';
+import { logSigner } from '../../core/audit/restore-record.ts';
 import { storedCheckpoint } from '../../core/audit/log.ts';
 import { type Verified, type VerifyOptions, verifyLog } from '../../core/audit/verify.ts';
 import { HansaError } from '../../core/errors/error.ts';
@@ -66,5 +66,5 @@ async function ownKey(store: Store, keyPath: string, io: Io) {
     throw new HansaError('HANSA_AUDIT_INVALID', 'The store has no key of its audit log.');
   }
   const trustDomain = await settleTrustDomain(store, undefined);
-  return noteSigner(trustDomain, importPkcs8(secret)).verifier;
+  return logSigner(store, trustDomain, importPkcs8(secret)).verifier;
 }

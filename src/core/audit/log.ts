@@ -18,6 +18,7 @@ import {
 } from './checkpoint.ts';
 import type { NoteSigner } from './note.ts';
 import { DenialGroups } from './denials.ts';
+import { follows } from './restore-record.ts';
 import { type AuditDraft, encodeEvent } from './event.ts';
 import { verifyConsistency } from '../merkle/proofs.ts';
 import { consistencyProof, inclusionProof } from './proof.ts';
@@ -148,7 +149,7 @@ export class Audit {
    */
   async contradict(held: SignedCheckpoint): Promise<void> {
     if (this.#problem === undefined) {
-      this.#problem = contradiction(held, this.#store.auditLog.size);
+      this.#problem = contradiction(held, this.#signer.verifier.name, this.#store.auditLog.size);
       this.#unstored = { held, reason: this.#problem.message };
       this.#checkpointTimer?.cancel();
       this.#log.error('the audit log contradicts a checkpoint that a peer holds', {
@@ -369,10 +370,12 @@ export class Audit {
     this.#latest = last;
     const other = this.#store.get(checkpointCollection, contradictingCheckpoint);
     const held = other && parseCheckpoint(other.value.toString('utf8'));
-    // A restore opens a new origin. Checkpoints of the one before no longer bind it.
-    if (held?.origin === this.#signer.verifier.name && !(await this.#extends(held))) {
-      throw contradiction(held, size);
-    }
+    if (held === undefined) return;
+    const { name } = this.#signer.verifier;
+    // A restore opens a new origin. Checkpoints of the one before no longer bind it, but those of a later one do.
+    const isBroken =
+      held.origin === name ? !(await this.#extends(held)) : follows(held.origin, name);
+    if (isBroken) throw contradiction(held, name, size);
   }
 
   async #extends(earlier: SignedCheckpoint): Promise<boolean> {
@@ -396,7 +399,13 @@ interface Contradiction {
   readonly reason: string;
 }
 
-function contradiction(held: SignedCheckpoint, size: number): HansaError {
+function contradiction(held: SignedCheckpoint, origin: string, size: number): HansaError {
+  if (held.origin !== origin) {
+    return new HansaError(
+      'HANSA_AUDIT_INVALID',
+      `A peer holds a checkpoint of the log ${held.origin} that this site signed after a restore, and the log of this site is ${origin}: an older copy of the data folder was put back. The site signs no more checkpoints.`,
+    );
+  }
   return new HansaError(
     'HANSA_AUDIT_INVALID',
     held.size > size

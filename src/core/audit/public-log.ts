@@ -10,10 +10,11 @@ import type { Store } from '../store/store.ts';
 import { type SignedCheckpoint, verifyCheckpoint } from './checkpoint.ts';
 import { cosign, withSignatures } from './cosignature.ts';
 import { Cosignatures } from './cosignatures.ts';
-import { introduceLog, siteOfOrigin } from './introduction.ts';
+import { introduceLog, isOriginOf, siteOfOrigin } from './introduction.ts';
 import type { Audit } from './log.ts';
-import type { NoteSigner, NoteVerifier } from './note.ts';
+import { type NoteSigner, noteVerifier, type NoteVerifier, rawPublicKeyOf } from './note.ts';
 import { consistencyProof, rootHashAt } from './proof.ts';
+import { follows } from './restore-record.ts';
 
 export interface PublicLogOptions {
   readonly audit: Pick<Audit, 'checkpoint' | 'latestCheckpoint' | 'problem' | 'contradict'>;
@@ -131,8 +132,16 @@ export class PublicLog {
    */
   async compare(held: SignedCheckpoint): Promise<boolean> {
     const { store, audit } = this.#options;
-    verifyCheckpoint(held, this.verifier);
     const { auditLog } = store;
+    const { name } = this.verifier;
+    if (held.origin !== name && isOriginOf(held.origin, siteOfOrigin(name))) {
+      // Of the log before a restore, held by a peer that has not heard of it.
+      if (!follows(held.origin, name)) return false;
+      verifyCheckpoint(held, noteVerifier(held.origin, rawPublicKeyOf(this.verifier)));
+      await audit.contradict(held);
+      return false;
+    }
+    verifyCheckpoint(held, this.verifier);
     // Another replica of this site may have written more. A commit shows all of it.
     if (held.size > auditLog.size) await commitFenced(store, {});
     let root = this.#roots.get(held.size);

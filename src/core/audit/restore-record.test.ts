@@ -4,8 +4,16 @@ import * as fc from 'fast-check';
 import { hasCode } from '../errors/error.ts';
 import { introduceLog, isOriginOf, readIntroduction, siteOfOrigin } from './introduction.ts';
 import { parseCheckpoint } from './checkpoint.ts';
-import { readRestore, signRestore } from './restore-record.ts';
-import { testSigner } from './test-signer.ts';
+import { VirtualClock } from '../clock/virtual.ts';
+import { openStore } from '../store/open.ts';
+import {
+  latestRestore,
+  logSigner,
+  readRestore,
+  restoreCollection,
+  signRestore,
+} from './restore-record.ts';
+import { testKey, testSigner } from './test-signer.ts';
 
 const ended = testSigner('lubeck.example', 1);
 const next = testSigner('lubeck.example/log/2', 2);
@@ -66,6 +74,44 @@ describe('a restore record', () => {
         );
       }),
     );
+  });
+});
+
+describe('the log of a site', () => {
+  const key = testKey(1);
+  const same = testSigner('lubeck.example/log/2', 1);
+  async function originWith(text: string | undefined): Promise<string> {
+    const store = await openStore({ driver: 'memory' }, { clock: new VirtualClock() });
+    if (text !== undefined) {
+      const encode = () => Buffer.from(text);
+      await store.commit({ put: [{ collection: restoreCollection, name: latestRestore, encode }] });
+    }
+    return logSigner(store, 'lubeck.example', key).verifier.name;
+  }
+
+  test('has the trust domain as its origin until a restore opens another one', async () => {
+    assert.equal(await originWith(undefined), 'lubeck.example');
+    const { note } = await signRestore(ended, same, last, time);
+    assert.equal(await originWith(note), 'lubeck.example/log/2');
+  });
+
+  test('keeps its origin where the record is of another key or site, forged or no record', async () => {
+    const { note } = await signRestore(ended, same, last, time);
+    const others = [
+      (await signRestore(ended, next, last, time)).note,
+      (
+        await signRestore(
+          testSigner('bruges.example', 1),
+          testSigner('bruges.example/log/2', 1),
+          last,
+          time,
+        )
+      ).note,
+      note.replace('\n17\n', '\n18\n'),
+      'nonsense',
+      '',
+    ];
+    for (const text of others) assert.equal(await originWith(text), 'lubeck.example', text);
   });
 });
 

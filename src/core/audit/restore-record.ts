@@ -3,16 +3,21 @@
 // one that the backup knew. Peers always show a restore. Without this record, the same log would be one
 // that shrank.
 
+import type { KeyObject } from 'node:crypto';
+import { hasCode } from '../errors/error.ts';
 import { hashBytes } from '../merkle/tree.ts';
 import { isOriginOf, siteOfOrigin } from './introduction.ts';
 import {
   base64,
   invalidNote,
+  noteSigner,
   type NoteSigner,
   type NoteVerifier,
   parseNote,
   parseVerifier,
+  rawPublicKeyOf,
   signatureLine,
+  type SignedNote,
   signNote,
   verifyNote,
 } from './note.ts';
@@ -59,19 +64,26 @@ export async function signRestore(
 
 /** Throws HANSA_AUDIT_INVALID unless `ended`, the key of the log that ended, signed it. */
 export function readRestore(text: string, ended: NoteVerifier): RestoreRecord {
+  const { note, record } = parseRestore(text);
+  if (record.ended !== ended.name) {
+    throw invalidNote(`the restore record ends the log ${record.ended}, not ${ended.name}`);
+  }
+  verifyNote(note, ended);
+  return record;
+}
+
+/** Verifies only the signature of the log that follows. */
+function parseRestore(text: string): { readonly note: SignedNote; readonly record: RestoreRecord } {
   if (text.length > longestRestoreChars) throw invalidNote('the restore record is too long');
   const note = parseNote(text);
-  const [first, origin, key = '', size = '', root = '', time = '', last, ...more] =
+  const [first, ended = '', key = '', size = '', root = '', time = '', last, ...more] =
     note.body.split('\n');
   if (first !== header || last !== '' || more.length > 0) {
     throw invalidNote('the note is not a restore record');
   }
-  if (origin !== ended.name) {
-    throw invalidNote(`the restore record ends the log ${origin}, not ${ended.name}`);
-  }
   const next = parseVerifier(key);
-  if (next.text !== key || !follows(next.name, ended.name)) {
-    throw invalidNote(`the log ${next.name} cannot follow the log ${ended.name}`);
+  if (next.text !== key || !follows(next.name, ended)) {
+    throw invalidNote(`the log ${next.name} cannot follow the log ${ended}`);
   }
   const rootHash = base64(root);
   if (!/^(?:0|[1-9]\d{0,14})$/.test(size) || rootHash?.length !== hashBytes) {
@@ -80,15 +92,14 @@ export function readRestore(text: string, ended: NoteVerifier): RestoreRecord {
   if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?Z$/.test(time)) {
     throw invalidNote('the restore record has no time');
   }
-  verifyNote(note, ended);
   verifyNote(note, next);
-  return { ended: ended.name, next, size: Number(size), rootHash, time, note: text };
+  return { note, record: { ended, next, size: Number(size), rootHash, time, note: text } };
 }
 
 /** The numbers of origins grow, so that a restore cannot go back to an earlier log. */
-function follows(next: string, ended: string): boolean {
+export function follows(next: string, ended: string): boolean {
   const site = siteOfOrigin(ended);
-  return isOriginOf(next, site) && numberOf(next) > numberOf(ended);
+  return isOriginOf(ended, site) && isOriginOf(next, site) && numberOf(next) > numberOf(ended);
 }
 
 function numberOf(origin: string): number {
@@ -101,4 +112,25 @@ export const latestRestore = 'latest';
 /** The record of the last restore of this site; undefined if it was never restored. */
 export function storedRestore(store: Store): string | undefined {
   return store.get(restoreCollection, latestRestore)?.value.toString('utf8');
+}
+
+/**
+ * The signer of the log of this site, whose origin is its trust domain until a restore opens another one. A record
+ * that this key did not sign opens none: then the checkpoint of the restored log does not verify, and the site
+ * signs nothing.
+ */
+export function logSigner(store: Store, trustDomain: string, key: KeyObject): NoteSigner {
+  const first = noteSigner(trustDomain, key);
+  const text = storedRestore(store);
+  if (text === undefined) return first;
+  try {
+    const { next } = parseRestore(text).record;
+    const isOurs =
+      siteOfOrigin(next.name) === trustDomain &&
+      rawPublicKeyOf(next).equals(rawPublicKeyOf(first.verifier));
+    return isOurs ? noteSigner(next.name, key) : first;
+  } catch (error) {
+    if (hasCode(error, 'HANSA_AUDIT_INVALID')) return first;
+    throw error;
+  }
 }

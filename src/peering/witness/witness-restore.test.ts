@@ -4,6 +4,7 @@ import { socketOwner } from '../../core/access/identity.ts';
 import { signCheckpoint } from '../../core/audit/checkpoint.ts';
 import { latestRestore, restoreCollection, signRestore } from '../../core/audit/restore-record.ts';
 import { testSigner } from '../../core/audit/test-signer.ts';
+import { MemoryDatabase } from '../../core/store/memory/driver.ts';
 import {
   acknowledge,
   acquainted,
@@ -69,6 +70,43 @@ describe('a restore', () => {
       bruges.witness.logs.get('lubeck.example')?.value.size,
       restored.publicLog.checkpoint?.size,
     );
+  });
+
+  test('is not undone: a copy of the data from before it stops signing, for good', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const restored = await restoredLubeck(bruges, lubeck);
+    await beat(restored, bruges);
+    await beat(restored, bruges);
+    const database = new MemoryDatabase();
+    const old = await testWitnessSite('lubeck.example', { seed: 1, database });
+    await beat(old, bruges);
+    const why = /checkpoint of the log lubeck\.example\/log\/2 .* older copy of the data folder/;
+    assert.match(old.audit.problem?.message ?? '', why);
+    await assert.rejects(old.audit.checkpoint(), why);
+    assert.equal(finding(bruges, 'lubeck.example'), 'KeyChanged');
+    await old.store.close();
+    const again = await testWitnessSite('lubeck.example', { seed: 1, database });
+    assert.match(again.audit.problem?.message ?? '', why);
+  });
+
+  test('leaves a peer that has not heard of it with a checkpoint that counts no more', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const restored = await restoredLubeck(bruges, lubeck);
+    await beat(bruges, restored);
+    assert.equal(restored.audit.problem, undefined);
+    assert.deepEqual(await restored.events('witness.refuse'), []);
+  });
+
+  test('cannot be claimed by a peer with a checkpoint that this site did not sign', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const head = { size: 9, rootHash: Buffer.alloc(32, 1) };
+    const held = await signCheckpoint(testSigner('lubeck.example/log/7', 2), head);
+    await beat(bruges, lubeck, (part) => ({ ...part, held }));
+    assert.equal(lubeck.audit.problem, undefined);
+    assert.equal((await lubeck.events('witness.refuse')).length, 1);
   });
 
   test('does not end a graver finding: the log is still forked, and not cosigned', async () => {

@@ -11,7 +11,7 @@ import {
 } from '../../core/audit/checkpoint.ts';
 import { witnessVerifier } from '../../core/audit/cosignature.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
-import { isOriginOf, readIntroduction, siteOfOrigin } from '../../core/audit/introduction.ts';
+import { readIntroduction, siteOfOrigin } from '../../core/audit/introduction.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import { parseVerifier, signaturesBy } from '../../core/audit/note.ts';
 import type { PublicLog } from '../../core/audit/public-log.ts';
@@ -191,10 +191,7 @@ export class Witness {
 
   /** Compares this site's log with what a peer holds of it, and keeps the cosignature. */
   async #ownLog(name: string, checkpoint: SignedCheckpoint): Promise<void> {
-    const { publicLog, trustDomain } = this.#parts;
-    const { origin } = checkpoint;
-    // Held by a peer that has not heard of a restore yet.
-    if (origin !== publicLog.verifier.name && isOriginOf(origin, trustDomain.name)) return;
+    const { publicLog } = this.#parts;
     if (!(await publicLog.compare(checkpoint))) return;
     const known = this.logs.get(name);
     if (known === undefined) return;
