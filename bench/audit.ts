@@ -1,19 +1,26 @@
-// Benchmarks the audit log: the cost of appending as the tree grows, the cost of proofs, and the time
-// to verify a million events. Run it with `node bench/audit.ts`.
+// Benchmarks the audit log: the cost of appending as the tree grows, the cost of proofs, the time to verify a
+// million events, and what a cosignature costs compared with bare Ed25519. Run it with `node bench/audit.ts`.
 //
 // Every event is its own commit into the memory store, so that the figures are those of hashing and
 // bookkeeping and not of a disk.
 
-import { generateKeyPairSync } from 'node:crypto';
-import { signCheckpoint } from '../src/core/audit/checkpoint.ts';
+import { generateKeyPairSync, sign, verify } from 'node:crypto';
+import { parseCheckpoint, signCheckpoint, verifyCheckpoint } from '../src/core/audit/checkpoint.ts';
+import {
+  cosign,
+  verifyCosignature,
+  withSignatures,
+  witnessVerifier,
+} from '../src/core/audit/cosignature.ts';
 import { noteSigner } from '../src/core/audit/note.ts';
 import { encodeEvent } from '../src/core/audit/event.ts';
 import { exportLog } from '../src/core/audit/export.ts';
-import { inclusionProof } from '../src/core/audit/proof.ts';
+import { consistencyProof, inclusionProof, rootHashAt } from '../src/core/audit/proof.ts';
 import { verifyExport, verifyLog } from '../src/core/audit/verify.ts';
 import { systemClock } from '../src/core/clock/system.ts';
+import { verifyConsistency } from '../src/core/merkle/proofs.ts';
 import { openStore } from '../src/core/store/open.ts';
-import type { Figure } from './figure.ts';
+import { type Figure, median, rounded } from './figure.ts';
 import { sized } from './size.ts';
 
 const total = Number(process.argv[2] ?? sized(1_000_000, 1000));
@@ -89,7 +96,68 @@ const verified = await timed(() =>
   verifyExport(exportLog(store.auditLog, checkpoint, signer.verifier), { key: signer.verifier }),
 );
 emit(`audit-verify-export-of-${size}`, round(verified.ms / 1000), 'CPU s', 10);
+await cosignatures();
 await store.close();
+
+/** Both beside a bare signature of the same bytes and its verification, in turns. */
+async function cosignatures(): Promise<void> {
+  const witness = noteSigner('witness.example', generateKeyPairSync('ed25519').privateKey);
+  const witnessKey = witnessVerifier('witness.example', witness.verifier);
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  const body = Buffer.from(checkpoint.body);
+  const earlier = Math.floor(size * 0.9);
+  const consistency = {
+    size1: earlier,
+    rootHash1: await rootHashAt(store.auditLog, earlier),
+    size2: size,
+    rootHash2: checkpoint.rootHash,
+    proof: await consistencyProof(store.auditLog, earlier, size),
+  };
+  const bare = async (): Promise<boolean> =>
+    verify(null, body, publicKey, sign(null, body, privateKey));
+  /** What the witness adds, and how the log verifies it. */
+  const cosigned = async (told = checkpoint): Promise<boolean> => {
+    const cosignature = await cosign(told, 'witness.example', witness, 1_700_000_000);
+    const { note } = withSignatures(told, [cosignature]);
+    return verifyCosignature(parseCheckpoint(note), witnessKey) !== undefined;
+  };
+  /** All that a new checkpoint costs the witness and the log, apart from the disk. */
+  const witnessed = async (): Promise<boolean> => {
+    const told = parseCheckpoint(checkpoint.note);
+    verifyCheckpoint(told, signer.verifier);
+    return verifyConsistency(consistency) && (await cosigned(told));
+  };
+  const works = [bare, cosigned, witnessed] as const;
+  const times: [number[], number[], number[]] = [[], [], []];
+  const repeats = sized(500, 5);
+  // The first round warms up.
+  for (let round = 0; round <= sized(9, 1); round++) {
+    for (const [i, work] of works.entries()) {
+      const { ms } = await timed(async () => {
+        for (let n = 0; n < repeats; n++) {
+          if (!(await work())) throw new Error('a signature does not verify');
+        }
+      });
+      if (round > 0) times[i]?.push((ms * 1000) / repeats);
+    }
+  }
+  const [bareMicros, ...micros] = times.map(median) as [number, number, number];
+  for (const [i, name] of [
+    'audit-cosignature',
+    `audit-witnessed-checkpoint-at-${size}`,
+  ].entries()) {
+    const value = micros[i] as number;
+    const figure: Figure = {
+      bench: name,
+      value: rounded(value),
+      unit: 'CPU µs each',
+      anchor: 'Ed25519 sign and verify',
+      anchorValue: rounded(bareMicros),
+      ratio: rounded(bareMicros / value),
+    };
+    console.log(JSON.stringify(figure));
+  }
+}
 
 function round(value: number): number {
   return Math.round(value * 100) / 100;
