@@ -30,9 +30,16 @@ const timeBytes = 8;
 /** The last moment that a date can have (ECMA-262 §21.4.1.1). A later time is no time of a clock. */
 const latestTimeSeconds = 8_640_000_000_000;
 
+/** By the key of the log. Making one costs as much as a signature. */
+const witnessVerifiers = new WeakMap<NoteVerifier, NoteVerifier>();
+
 /** The key of a log as the key of a witness. It has another key ID, and it signs another message. */
 export function witnessVerifier(name: string, log: NoteVerifier): NoteVerifier {
-  return noteVerifier(name, rawPublicKeyOf(log), signatureTypes.cosignature);
+  const known = witnessVerifiers.get(log);
+  if (known?.name === name) return known;
+  const made = noteVerifier(name, rawPublicKeyOf(log), signatureTypes.cosignature);
+  witnessVerifiers.set(log, made);
+  return made;
 }
 
 /** Reads the text form of a verifier with type 0x04. */

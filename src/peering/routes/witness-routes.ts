@@ -3,7 +3,6 @@
 
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
-import { parseVerifier } from '../../core/audit/note.ts';
 import type { PublicLog } from '../../core/audit/public-log.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { objectOf } from '../../core/json/json-body.ts';
@@ -13,7 +12,7 @@ import { peeringPaths } from '../paths.ts';
 import { findingId, type FindingReason } from '../witness/finding.ts';
 import type { OperatorDecisions } from '../witness/operator-decisions.ts';
 import type { Witness } from '../witness/witness.ts';
-import type { WitnessedLog } from '../witness/witnessed-logs.ts';
+import { verifierOf, type WitnessedLog } from '../witness/witnessed-logs.ts';
 
 /** The log of one peer, as this site has verified it. */
 export interface WitnessedSummary {
@@ -68,7 +67,7 @@ export function witnessRoutes(
     const staleMs = witness.stale.staleMs(name);
     return {
       name,
-      origin: parseVerifier(log.key).name,
+      origin: verifierOf(log).name,
       key: log.key,
       events: log.size,
       rootHash: log.rootHash,

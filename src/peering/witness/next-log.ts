@@ -3,18 +3,13 @@
 
 import { type SignedCheckpoint, verifyCheckpoint } from '../../core/audit/checkpoint.ts';
 import { readIntroduction } from '../../core/audit/introduction.ts';
-import {
-  type NoteVerifier,
-  parseVerifier,
-  signatureLine,
-  signaturesBy,
-} from '../../core/audit/note.ts';
+import { type NoteVerifier, signatureLine, signaturesBy } from '../../core/audit/note.ts';
 import { readRestore } from '../../core/audit/restore-record.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { Finding, FindingReason } from './finding.ts';
 import { judge } from './judge.ts';
 import type { LogPart } from './log-part.ts';
-import { emptyHead, headOf, newLog, type WitnessedLog } from './witnessed-logs.ts';
+import { emptyHead, headOf, newLog, verifierOf, type WitnessedLog } from './witnessed-logs.ts';
 
 export interface Told {
   /** The trust domains of the peer and of this site. */
@@ -66,7 +61,7 @@ export function nextLog(before: WitnessedLog | undefined, told: Told): Next {
       refused,
     };
   }
-  const verifier = parseVerifier(log.key);
+  const verifier = verifierOf(log);
   const problems: string[] = [];
   if (valid(problems, () => verified(checkpoint, verifier)) === undefined) {
     const message = `The log is no longer signed by the key that this site knows. ${problems.join(' ')}`;
@@ -116,7 +111,7 @@ function introduced(
 
 /** The log of the new origin, with a finding. Throws if the key of the old origin did not sign the record. */
 function restored(log: WitnessedLog, text: string, nowMs: number): WitnessedLog {
-  const record = readRestore(text, parseVerifier(log.key));
+  const record = readRestore(text, verifierOf(log));
   const { finding, ...rest } = log;
   // A later restore replaces an earlier one. Every other finding stays: a record that the peer itself
   // signed says nothing against it.

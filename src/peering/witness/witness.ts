@@ -13,7 +13,7 @@ import { witnessVerifier } from '../../core/audit/cosignature.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import { readIntroduction, siteOfOrigin } from '../../core/audit/introduction.ts';
 import type { Audit } from '../../core/audit/log.ts';
-import { parseVerifier, signaturesBy } from '../../core/audit/note.ts';
+import { signaturesBy } from '../../core/audit/note.ts';
 import type { PublicLog } from '../../core/audit/public-log.ts';
 import { storedRestore } from '../../core/audit/restore-record.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -32,7 +32,13 @@ import { encodeLogPart, type LogPart, type LogProof, maxLogPartBytes } from './l
 import { bare, held, nextLog, withFinding } from './next-log.ts';
 import { PassedOn, type Settled } from './passed-on.ts';
 import { StaleLogs } from './stale-logs.ts';
-import { emptyHead, headOf, type WitnessedLog, WitnessedLogs } from './witnessed-logs.ts';
+import {
+  emptyHead,
+  headOf,
+  verifierOf,
+  type WitnessedLog,
+  WitnessedLogs,
+} from './witnessed-logs.ts';
 
 export interface WitnessParts {
   readonly trustDomain: TrustDomain;
@@ -195,7 +201,7 @@ export class Witness {
     if (!(await publicLog.compare(checkpoint))) return;
     const known = this.logs.get(name);
     if (known === undefined) return;
-    publicLog.cosignatures.add(checkpoint, witnessVerifier(name, parseVerifier(known.value.key)));
+    publicLog.cosignatures.add(checkpoint, witnessVerifier(name, verifierOf(known.value)));
     this.awaited.look(name);
   }
 
@@ -264,7 +270,7 @@ export class Witness {
       }
       const known = this.logs.get(name);
       if (known === undefined || name === from) continue;
-      const verifier = parseVerifier(known.value.key);
+      const verifier = verifierOf(known.value);
       if (verifier.name !== checkpoint.origin) continue;
       await this.#guarded(from, async () => {
         verifyCheckpoint(checkpoint, verifier);
@@ -282,7 +288,7 @@ export class Witness {
     const log = before.value;
     const { checkpoint } = settled.question;
     if (settled.kind === 'contradicts') {
-      const proof = [...held(log), bare(checkpoint, parseVerifier(log.key))];
+      const proof = [...held(log), bare(checkpoint, verifierOf(log))];
       const next = withFinding(log, 'SplitView', settled.message, proof, this.#parts.clock.now());
       if (next !== log) await this.#put(name, before, next);
       return;

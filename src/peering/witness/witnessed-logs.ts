@@ -4,6 +4,7 @@
 
 import { hash } from 'node:crypto';
 import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
+import { type NoteVerifier, parseVerifier } from '../../core/audit/note.ts';
 import { storedRestore } from '../../core/audit/restore-record.ts';
 import type { Commit, Entry, Store } from '../../core/store/store.ts';
 import { emptyRoot } from '../../core/merkle/tree.ts';
@@ -93,4 +94,18 @@ export const emptyHead = { size: 0, rootHash: emptyRoot.toString('base64') } as 
 
 export function headOf({ size, rootHash }: WitnessedLog): Head {
   return { size, rootHash: Buffer.from(rootHash, 'base64') };
+}
+
+/** More than a site has peers. */
+const mostVerifiers = 4096;
+const verifiers = new Map<string, NoteVerifier>();
+
+/** `parseVerifier`, which takes as long as a signature, once for each key. */
+export function verifierOf({ key }: Pick<WitnessedLog, 'key'>): NoteVerifier {
+  const known = verifiers.get(key);
+  if (known !== undefined) return known;
+  if (verifiers.size >= mostVerifiers) verifiers.clear();
+  const parsed = parseVerifier(key);
+  verifiers.set(key, parsed);
+  return parsed;
 }
