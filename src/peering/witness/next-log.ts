@@ -61,6 +61,8 @@ export function nextLog(before: WitnessedLog | undefined, told: Told): Next {
       refused,
     };
   }
+  // Verified before. Most heartbeats bring no new checkpoint.
+  if (checkpoint.note === log.note) return { log, offered: checkpoint, refused };
   const verifier = verifierOf(log);
   const problems: string[] = [];
   if (valid(problems, () => verified(checkpoint, verifier)) === undefined) {

@@ -74,6 +74,8 @@ export class Witness {
   /** What each peer said last. */
   readonly #last = new Map<string, LogPart>();
   readonly #introductions = new Map<string, Promise<string>>();
+  /** The key and the note of the last `held` of each peer that this process has compared with its log. */
+  readonly #agreed = new Map<string, string>();
   /** The cosigned checkpoint of each log, so that one head is cosigned once. */
   readonly #cosigned = new Map<string, SignedCheckpoint>();
 
@@ -189,6 +191,7 @@ export class Witness {
   forget(name: string): void {
     this.#last.delete(name);
     this.#introductions.delete(name);
+    this.#agreed.delete(name);
     this.#cosigned.delete(name);
     this.#passedOn.forget(name);
     this.awaited.forget(name);
@@ -198,10 +201,13 @@ export class Witness {
   /** Compares this site's log with what a peer holds of it, and keeps the cosignature. */
   async #ownLog(name: string, checkpoint: SignedCheckpoint): Promise<void> {
     const { publicLog } = this.#parts;
-    if (!(await publicLog.compare(checkpoint))) return;
     const known = this.logs.get(name);
-    if (known === undefined) return;
+    const told = `${known?.value.key} ${checkpoint.note}`;
+    // Most heartbeats bring no new cosignature.
+    if (this.#agreed.get(name) === told) return;
+    if (!(await publicLog.compare(checkpoint)) || known === undefined) return;
     publicLog.cosignatures.add(checkpoint, witnessVerifier(name, verifierOf(known.value)));
+    this.#agreed.set(name, told);
     this.awaited.look(name);
   }
 
