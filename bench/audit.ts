@@ -130,15 +130,15 @@ async function cosignatures(): Promise<void> {
   const works = [bare, cosigned, witnessed] as const;
   const times: [number[], number[], number[]] = [[], [], []];
   const repeats = sized(500, 5);
-  // The first round warms up.
-  for (let round = 0; round <= sized(9, 1); round++) {
+  // The first turn warms up.
+  for (let turn = 0; turn <= sized(9, 1); turn++) {
     for (const [i, work] of works.entries()) {
       const { ms } = await timed(async () => {
         for (let n = 0; n < repeats; n++) {
           if (!(await work())) throw new Error('a signature does not verify');
         }
       });
-      if (round > 0) times[i]?.push((ms * 1000) / repeats);
+      if (turn > 0) times[i]?.push((ms * 1000) / repeats);
     }
   }
   const [bareMicros, ...micros] = times.map(median) as [number, number, number];
