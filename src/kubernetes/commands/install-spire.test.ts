@@ -56,6 +56,19 @@ suite('hansa spire', () => {
     });
   });
 
+  test('install names the peers whose bundles count, until it is repeated without them', async () => {
+    const peersOf = () => {
+      const mark = scene.clusters.get('app1')?.spec['spire'] as
+        | { bundlePeers?: unknown }
+        | undefined;
+      return mark?.bundlePeers;
+    };
+    await install('--bundle-peer', 'bruges.example', 'reval.example');
+    assert.deepEqual(peersOf(), ['bruges.example', 'reval.example']);
+    await install();
+    assert.equal(peersOf(), undefined);
+  });
+
   test('install leaves the CRD of another operator alone', async () => {
     kube.put(crd, { metadata: { name: 'spireservers.operator.openshift.io' } });
     const ran = await install();

@@ -41,6 +41,7 @@ export interface InstallOptions extends KubeconfigFlags, LimitOptions {
   readonly trustDomain?: string;
   readonly clusterName?: string;
   readonly user?: string;
+  readonly bundlePeer?: readonly string[];
   readonly forceConflicts?: boolean;
   readonly output: OutputFormat;
 }
@@ -160,13 +161,15 @@ export async function installSpire(request: {
 }
 
 function markOf(options: InstallOptions) {
-  const { namespace, className, trustDomain, clusterName, maxFederatedClusters } = options;
+  const { namespace, className, trustDomain, clusterName, maxFederatedClusters, bundlePeer } =
+    options;
   return {
     namespace,
     maxFederatedClusters,
     ...(className !== undefined && { className }),
     ...(trustDomain !== undefined && { trustDomain }),
     ...(clusterName !== undefined && { clusterName }),
+    ...(bundlePeer !== undefined && { bundlePeers: bundlePeer }),
   };
 }
 

@@ -43,6 +43,10 @@ function installCommand(kit: CommandKit): Command {
       '--user <name>',
       'the user name of the site at the API server, if it uses no ServiceAccount',
     )
+    .option(
+      '--bundle-peer <trust-domain...>',
+      'peers whose sites may send bundles for the first contact with trust domains in federatesWith',
+    )
     .option('--force-conflicts', 'take over fields that other field managers own')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
@@ -53,11 +57,13 @@ site then creates the SPIRE server that the SpireServer of the cluster describes
 and keeps both as they should be. The conditions of the SpireServer say what is wrong and what to do.
 
 With your kubeconfig, the command installs the CRD SpireServer, the namespace, and the rights of this site. It
-shows them and asks first. A CRD of another operator is never changed. The command can be repeated.
+shows them and asks first. A CRD of another operator is never changed. The command can be repeated. The flags
+define the whole mark: repeat them all, because a flag that you leave out is removed from it.
 
 Examples:
   hansa spire install app1 --kubeconfig ~/.kube/app1
-  hansa spire install app1 --kubeconfig ~/.kube/app1 --secret federation-tls`,
+  hansa spire install app1 --kubeconfig ~/.kube/app1 --secret federation-tls
+  hansa spire install app1 --kubeconfig ~/.kube/app1 --bundle-peer bruges.example`,
     )
     .action(async (name: string, options: InstallOptions, command: Command) => {
       // Imported here, so that other commands do not load the Kubernetes client.
