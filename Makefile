@@ -16,7 +16,7 @@ help: ## list the targets
 setup: ## install the pinned Node, the packages and what the tests need
 	@scripts/setup.sh
 
-demo: setup ## run two sites and calls between their workloads; DEMO=site runs one site, DEMO=clusters three clusters, DEMO=spire SPIRE servers of clusters, KEEP=1 keeps them running
+demo: setup ## run three sites and calls between their workloads; DEMO=site runs one site, DEMO=clusters three clusters, DEMO=spire SPIRE servers of clusters, KEEP=1 keeps them running
 	@KEEP='$(KEEP)' node test/e2e/demo$(if $(DEMO),-$(DEMO)).ts
 
 test: setup ## types, lint, format and all tests; FILES='src/cli/*.test.ts' runs only these, CHANGED=1 those that your changes can affect

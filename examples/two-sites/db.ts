@@ -1,8 +1,8 @@
 // The service of lubeck.example: an HTTPS server with mutual TLS. It verifies callers against the bundles
 // from its site, and asks its site on every request whether a grant allows the caller. It has no
-// configuration of its own.
+// configuration of its own. With the name of another ServiceOffer, it serves that one.
 //
-//   node examples/two-sites/db.ts 127.0.0.1:9443        with SPIFFE_ENDPOINT_SOCKET
+//   node examples/two-sites/db.ts 127.0.0.1:9443 [OFFER]        with SPIFFE_ENDPOINT_SOCKET
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
@@ -21,7 +21,7 @@ const [host = '', port = ''] = (process.argv[2] ?? '127.0.0.1:9443').split(':');
 const stop = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
 const socket = workloadSocket();
-const gatekeeper = new Gatekeeper(socket, 'db');
+const gatekeeper = new Gatekeeper(socket, process.argv[3] ?? 'db');
 let server: Server | undefined;
 let current: Identity;
 

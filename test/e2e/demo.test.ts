@@ -38,7 +38,7 @@ function titles(text: string): string[] {
 }
 
 suite('the demo', () => {
-  test('of two sites is true in every step, and the README shows these steps', async () => {
+  test('of three sites is true in every step, and the README shows these steps', async () => {
     const { code, stdout, stderr } = await execute(process.execPath, ['test/e2e/demo.ts']);
     assert.equal(code, 0, `${stdout}${stderr}`);
     const told = titles(stdout);

@@ -28,12 +28,15 @@ suite('the manifests in examples', () => {
     const files = ['--auth-credentials-dir', '/etc/kube-fed/clusters'];
     sites.push(await startDaemon(join(folder, 'lubeck'), files));
     sites.push(await startDaemon(join(folder, 'bruges'), bruges));
+    const novgorod = ['--trust-domain', 'novgorod.example'];
+    sites.push(await startDaemon(join(folder, 'novgorod'), novgorod));
   });
   after(() => Promise.all(sites.map((site) => site.signal('SIGTERM'))));
 
   for (const path of examples) {
     test(`${path} is accepted, and nothing in it is left out`, async () => {
-      const site = join(folder, path.includes('bruges') ? 'bruges' : 'lubeck');
+      const name = ['bruges', 'novgorod'].find((one) => path.includes(one)) ?? 'lubeck';
+      const site = join(folder, name);
       const file = join('examples', path);
       const { code, stdout, stderr } = await hansa(['apply', '-f', file, '--data-dir', site]);
       assert.equal(code, 0, stderr);
