@@ -38,6 +38,13 @@ export const peeringKeys = {
     default: '30',
     parse: parseCount(1, 86_400),
   }),
+  'peering.witness': configKey({
+    placeholder: 'yes|no',
+    meaning:
+      'Whether the site shows checkpoints of its audit log to its peers, and cosigns theirs. A peer learns from a checkpoint how many events the log has. If you turn this off later, the peers report that the log is no longer signed.',
+    default: 'yes',
+    parse: parseChoice(['yes', 'no']),
+  }),
   'peering.passOnCheckpoints': configKey({
     placeholder: 'yes|no',
     meaning:

@@ -17,6 +17,8 @@ export interface PeeringSettings {
   readonly confirmWithinMs: number;
   /** How far the clock of a peer may be from ours before this site reports it. */
   readonly maxClockSkewMs: number;
+  /** Whether peers and this site witness the audit logs of each other. */
+  readonly witnesses: boolean;
   /** Whether to pass on checkpoints of peers to peers that do the same. */
   readonly passesOnCheckpoints: boolean;
 }
@@ -28,6 +30,7 @@ export const defaultPeeringSettings: PeeringSettings = {
   handshakeTimeoutMs: 10_000,
   confirmWithinMs: 4 * 3_600_000,
   maxClockSkewMs: 30_000,
+  witnesses: true,
   passesOnCheckpoints: false,
 };
 
@@ -46,6 +49,7 @@ export const peeringSettings = definePlaneSettings({
     handshakeTimeoutMs: values['peering.handshakeTimeoutSeconds'] * 1000,
     confirmWithinMs: values['peering.confirmWithinMinutes'] * 60_000,
     maxClockSkewMs: values['peering.maxClockSkewSeconds'] * 1000,
+    witnesses: values['peering.witness'] === 'yes',
     passesOnCheckpoints: values['peering.passOnCheckpoints'] === 'yes',
   }),
   problems: (values, _site, remembered) => {

@@ -71,6 +71,8 @@ export async function startPeering(
     peers,
     passesOn: settings.passesOnCheckpoints,
   });
+  // Without it, messages have no part about logs. Records of earlier times stay, and operators still see them.
+  const witnessing = settings.witnesses ? { witness } : {};
   const decisions = new OperatorDecisions({
     self: trustDomain.name,
     store,
@@ -102,7 +104,9 @@ export async function startPeering(
     own: authority,
     document: async () => (await publisher.current()).document.toString('utf8'),
     advertiseURL,
-    introduction: async (to) => ({ logIntroduction: await witness.introduction(to) }),
+    ...(settings.witnesses && {
+      introduction: async (to) => ({ logIntroduction: await witness.introduction(to) }),
+    }),
   });
   const handshake = new Handshake({
     store,
@@ -115,7 +119,9 @@ export async function startPeering(
     peerings,
     acceptor,
     softSteps,
-    introduced: ({ metadata }, introduction) => witness.introduced(metadata, introduction),
+    ...(settings.witnesses && {
+      introduced: ({ metadata }, introduction) => witness.introduced(metadata, introduction),
+    }),
   });
   const kept = peerConnections(context);
   const { connections, planeConnections } = kept;
@@ -130,7 +136,7 @@ export async function startPeering(
     federations,
     audit,
     offersFor: told,
-    witness,
+    ...witnessing,
   });
   const client = new FederationClient({ connections: planeConnections, settings });
   context.enforcement.register({
@@ -170,7 +176,7 @@ export async function startPeering(
         handshake,
         heartbeats,
         results,
-        witness,
+        ...witnessing,
       }),
       ...catalogRoutes({ store, clock }),
       clusterBundleRoute({ store, clock }),
