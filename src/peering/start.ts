@@ -15,6 +15,7 @@ import { FederationClient } from './client/federation-client.ts';
 import { peerConnections } from './client/peer-connections.ts';
 import { softSteps } from './handshake/acceptance.ts';
 import { admitGrant } from './grants/admit-grant.ts';
+import { grantsOf } from './grants/grants-of-peer.ts';
 import { announcementController } from './controllers/announcement-controller.ts';
 import { connectionController } from './controllers/connection-controller.ts';
 import { enforcementController } from './controllers/enforcement.ts';
@@ -228,10 +229,9 @@ function ownLeaves({ credentials }: PlaneContext): {
 }
 
 const peersReader = kindReader(federationPeerKind);
-const grantsReader = kindReader(federationGrantKind);
 const offersReader = kindReader(serviceOfferKind);
 
 /** Called for every heartbeat. */
 function grantedOffers(store: Store, now: () => number): (peer: string) => readonly OfferTold[] {
-  return (peer) => offersFor(peer, grantsReader.list(store), offersReader.list(store), now());
+  return (peer) => offersFor(peer, grantsOf(store, peer), offersReader.list(store), now());
 }

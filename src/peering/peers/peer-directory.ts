@@ -18,6 +18,7 @@ import type { LivePeer, PeerDirectory, Refused } from '../../core/plane/route.ts
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 import { peeringError } from '../errors.ts';
+import { grantsOf } from '../grants/grants-of-peer.ts';
 import { PeerRate } from './peer-rate.ts';
 import { peersCollection } from './peer-repository.ts';
 import { distrustOf } from './peer-states.ts';
@@ -41,7 +42,6 @@ const maxDenied = 10_000;
 const logLimit = { burst: 5, perSecond: 0.1 };
 
 const peersReader = kindReader(federationPeerKind);
-const grantsReader = kindReader(federationGrantKind);
 
 /** Where the targets of grants are, by type. No collection has the services. */
 const targetCollections: ReadonlyMap<GrantTargetType, string> = new Map([
@@ -85,7 +85,7 @@ export function peerDirectory(parts: PeerDirectoryParts): PeerDirectory {
           nowMs: clock.now(),
         },
         peersReader.get(store, name),
-        grantsReader.list(store),
+        grantsOf(store, name),
       );
       if (decision.covered) return undefined;
       denials.charge(key, 1);

@@ -2,7 +2,6 @@
 // capability report. A peer also uses the catalog as a probe: "denied" means that the site is reachable.
 
 import { clusterKind } from '../../api/kinds/cluster.ts';
-import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../../api/kinds/service-offer.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -18,6 +17,7 @@ import type { Store } from '../../core/store/store.ts';
 import { ownNames } from '../features.ts';
 import { catalogFor } from '../grants/catalog.ts';
 import type { CapabilityReport, Catalog } from '../grants/catalog-message.ts';
+import { grantsOf } from '../grants/grants-of-peer.ts';
 import { publishedFor } from '../grants/operated-clusters.ts';
 import { contractVersions, paths } from '../messages.ts';
 import { PeerRate } from '../peers/peer-rate.ts';
@@ -29,7 +29,6 @@ export interface CatalogRoutesParts {
 }
 
 const peers = kindReader(federationPeerKind);
-const grants = kindReader(federationGrantKind);
 const offers = kindReader(serviceOfferKind);
 
 const report: CapabilityReport = { contractVersions, ...ownNames };
@@ -52,7 +51,7 @@ export function catalogRoutes({ store, clock }: CatalogRoutesParts): readonly Pl
             { peer: name, sourceAddress: request.address ?? '', nowMs: clock.now() },
             {
               peer: peers.get(store, name),
-              grants: grants.list(store),
+              grants: grantsOf(store, name),
               offers: offers.list(store),
               clusters: store.list(clusterKind.plural).entries.map(({ name: cluster }) => {
                 const published = publishedFor(store, cluster);
