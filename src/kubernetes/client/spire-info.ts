@@ -10,6 +10,8 @@ export interface SpireInfo {
   readonly trustDomain?: string;
   /** Why the site cannot operate it. */
   readonly problem?: string;
+  /** Of SPIRE, where the server reports it. */
+  readonly spireVersion?: string;
   /** Who hands relationships to SPIRE. */
   readonly by?: string;
   readonly conditions: readonly {

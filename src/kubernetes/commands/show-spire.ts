@@ -69,13 +69,14 @@ export async function showSpire(
         printable(`This site operates no SPIRE server in ${name}. To list them: hansa spire list`),
       );
     }
-    const { conditions, relationships, trustDomain = '', problem, by } = server;
+    const { conditions, relationships, trustDomain = '', spireVersion, problem, by } = server;
     const rendered = kit.renderValue(server, output);
     if (rendered !== undefined) return kit.print(rendered);
     const parts = [
       [
         ['cluster', name],
         ['trust domain', trustDomain],
+        ...(spireVersion === undefined ? [] : [['SPIRE', spireVersion]]),
         ...(by === undefined ? [] : [['relationships by', by]]),
         ...(problem === undefined ? [] : [['problem', problem]]),
       ],

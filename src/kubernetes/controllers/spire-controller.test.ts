@@ -483,6 +483,32 @@ test('a relationship that the other cluster of the site does not have is a warni
   await scene.stop();
 });
 
+test('the version that SPIRE reports counts before the tag of its image', async () => {
+  const { scene, app1 } = await operatedScene({ serverImage: 'spire-server:stable' });
+  const reports = (spireVersion: string) =>
+    app1.edit('configmaps', 'spire-server-federation-status', (object) => ({
+      ...object,
+      data: {
+        'status.json': JSON.stringify({
+          observedAt: new Date(scene.clock.now()).toISOString(),
+          spireVersion,
+          relationships: [],
+        }),
+      },
+    }));
+  await app1.apply(spiffe);
+  await scene.settle();
+  assert.equal(app1.verdict('FederationWarnings'), 'False None');
+  reports('1.4.7');
+  await scene.settle();
+  assert.equal(app1.verdict('FederationWarnings'), 'True VersionTooOld');
+  assert.match(app1.condition('FederationWarnings')?.message ?? '', /SPIRE 1\.4 cannot federate/);
+  reports('1.5.0');
+  await scene.settle();
+  assert.equal(app1.verdict('FederationWarnings'), 'False None');
+  await scene.stop();
+});
+
 test('SPIRE below 1.5, a raised limit and a missing sidecar are warnings', async () => {
   const { scene, app1 } = await operatedScene({
     serverImage: 'spire-server:1.4.7',

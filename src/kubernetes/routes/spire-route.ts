@@ -35,6 +35,9 @@ export function infoOf({ cluster, failure, isFollowed, server }: Shown): SpireIn
     cluster: cluster.metadata.name,
     ...(server !== undefined && server.trustDomain !== '' && { trustDomain: server.trustDomain }),
     ...(problem !== undefined && { problem }),
+    ...(server?.reported?.spireVersion !== undefined && {
+      spireVersion: server.reported.spireVersion,
+    }),
     ...(server?.by !== undefined && { by: server.by }),
     conditions: (server?.conditions ?? []).map(({ type, status, reason, message }) => ({
       type,

@@ -12,6 +12,7 @@ import type { SidecarRecord, SidecarRecords } from './sidecar-record.ts';
 
 export interface StatusFacts {
   readonly now: number;
+  readonly spireVersion: string | undefined;
   readonly problem: string | undefined;
   /** Undefined where the request cannot be read: the last report stays then. */
   readonly document: RelationshipsDocument | undefined;
@@ -29,11 +30,14 @@ const foreignError =
   'The server has a relationship with this trust domain that Hansa did not make, so Hansa does not change it. Delete it (spire-server federation delete), or let Hansa adopt it.';
 
 export function compileStatus(facts: StatusFacts): StatusDocument {
-  const { now, problem, document, before, records } = facts;
+  const { now, spireVersion, problem, document, before, records } = facts;
   const observedAt = new Date(now).toISOString();
-  const cannot = problem !== undefined && { problem };
+  const server = {
+    ...(spireVersion !== undefined && { spireVersion }),
+    ...(problem !== undefined && { problem }),
+  };
   if (document === undefined) {
-    return { observedAt, ...cannot, relationships: before?.relationships ?? [] };
+    return { observedAt, ...server, relationships: before?.relationships ?? [] };
   }
   const wanted = new Set(document.relationships.map(({ trustDomain }) => trustDomain));
   const removed = [...records.values()].filter(
@@ -41,7 +45,7 @@ export function compileStatus(facts: StatusFacts): StatusDocument {
   );
   return {
     observedAt,
-    ...cannot,
+    ...server,
     ...(document.namespaces !== undefined && { excludedEntries: facts.exclusions.size }),
     relationships: [
       ...document.relationships.map((each) => wantedStatus(facts, each)),

@@ -7,10 +7,12 @@ import { createLog } from '../../core/log/json-log.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { ContinuedCommand } from '../../core/plane/command-kit.ts';
 import { GrpcSocket } from './grpc-socket.ts';
+import { spirePorts } from '../spire/compile-server-conf.ts';
 import { connectInCluster } from './in-cluster.ts';
 import { KubeMaps, type KubeMapsOptions } from './kube-maps.ts';
 import { Sidecar } from './sidecar.ts';
 import { GrpcSpireApi } from './spire-api.ts';
+import { readServerVersion, ServerVersion } from './spire-version.ts';
 
 export interface SidecarInput {
   readonly socket: string;
@@ -19,6 +21,8 @@ export interface SidecarInput {
 
 /** Between attempts to read the ConfigMaps at the start: the controller may create them later than the Pod. */
 const retryEveryMs = 2000;
+/** The containers of a Pod share their network. */
+const metricsUrl = new URL(`http://127.0.0.1:${spirePorts.metrics}/metrics`);
 
 export const continueCommand: ContinuedCommand = async ({ io }, input) => {
   const { socket: path, logLevel } = input as SidecarInput;
@@ -29,6 +33,7 @@ export const continueCommand: ContinuedCommand = async ({ io }, input) => {
   const interruption = io.interruption();
   const { kube, namespace } = connectInCluster(env, clock);
   const socket = new GrpcSocket(path, clock);
+  const version = new ServerVersion(() => readServerVersion(metricsUrl, clock), clock);
   let sidecar: Sidecar | undefined;
   await stayAlive(async () => {
     const maps = await openMaps(
@@ -36,7 +41,13 @@ export const continueCommand: ContinuedCommand = async ({ io }, input) => {
       log,
       interruption,
     );
-    sidecar = new Sidecar({ spire: new GrpcSpireApi(socket), maps, clock, log });
+    sidecar = new Sidecar({
+      spire: new GrpcSpireApi(socket),
+      maps,
+      version: () => version.current(),
+      clock,
+      log,
+    });
     sidecar.wake();
     log.info('the sidecar of the SPIRE server runs', { namespace, socket: path });
     await aborted(interruption);

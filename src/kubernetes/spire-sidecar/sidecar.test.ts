@@ -228,6 +228,20 @@ suite('the sidecar of a SPIRE server', () => {
     assert.ok(scene.spire.held.has('c.example'));
   });
 
+  test('reports the version of SPIRE, and another one at once', async () => {
+    await scene.ask([b]);
+    assert.equal(scene.maps.last?.spireVersion, undefined);
+    scene.version = '1.12.4';
+    await scene.clock.advance(61_000);
+    assert.equal(scene.maps.last?.spireVersion, '1.12.4');
+    scene.version = '1.13.3';
+    await scene.clock.advance(61_000);
+    assert.equal(scene.maps.last?.spireVersion, '1.13.3');
+    scene.version = undefined;
+    await scene.clock.advance(61_000);
+    assert.equal(scene.maps.last?.spireVersion, undefined);
+  });
+
   test('writes next to nothing in steady state', async () => {
     await scene.ask(
       Array.from({ length: 50 }, (_, at) =>

@@ -27,6 +27,8 @@ export interface SidecarMaps extends RecordStore {
 export interface SidecarOptions {
   readonly spire: SpireApi;
   readonly maps: SidecarMaps;
+  /** Of the SPIRE server, where it is known. Never rejects. */
+  readonly version: () => Promise<string | undefined>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -191,6 +193,7 @@ export class Sidecar {
     const now = clock.now();
     const report = compileStatus({
       now,
+      spireVersion: await this.#options.version(),
       problem: this.#problem,
       document,
       before,
@@ -224,8 +227,14 @@ async function observe(spire: SpireApi): Promise<Observed> {
 
 /** The first refresh of a relationship counts as a change. */
 function isSameButTimes(a: StatusDocument, b: StatusDocument): boolean {
-  const timeless = ({ problem, excludedEntries, relationships }: StatusDocument): string =>
+  const timeless = ({
+    spireVersion,
+    problem,
+    excludedEntries,
+    relationships,
+  }: StatusDocument): string =>
     JSON.stringify({
+      spireVersion,
       problem,
       excludedEntries,
       relationships: relationships.map((each) => ({

@@ -277,6 +277,8 @@ export class SidecarScene {
   readonly clock = new VirtualClock();
   readonly spire = new MemorySpire();
   readonly maps = new MemoryMaps();
+  /** Of the server, as its metrics say. */
+  version: string | undefined;
   #sidecar = this.#start();
 
   /** Asks for these relationships, and lets ten seconds pass. */
@@ -315,6 +317,7 @@ export class SidecarScene {
 
   #start(): Sidecar {
     const { spire, maps, clock } = this;
-    return new Sidecar({ spire, maps, clock, log: silentLog });
+    const version = async () => this.version;
+    return new Sidecar({ spire, maps, version, clock, log: silentLog });
   }
 }

@@ -25,8 +25,9 @@ export function serverWarnings(question: WarningQuestion): readonly Warning[] {
   const warn = (reason: Warning['reason'], message: string): void => {
     found.push({ reason, message });
   };
-  const text = reported?.spireVersion ?? settings.serverImage;
-  const version = spireVersionIn(text);
+  // The server knows better than the tag, but a sidecar may be unable to ask it.
+  const version =
+    spireVersionIn(reported?.spireVersion ?? '') ?? spireVersionIn(settings.serverImage);
   if (version !== undefined && isTooOld(version)) {
     warn(
       'VersionTooOld',
