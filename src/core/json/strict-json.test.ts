@@ -78,6 +78,32 @@ test('what is too much is told of texts that are no JSON, too', () => {
   for (const text of ['', ']', '}}}', '"', '"\\', 'x']) assert.equal(jsonExcess(text), undefined);
 });
 
+test('commas and brackets within strings count as nothing, however long and escaped the strings are', () => {
+  // As a reader steps through a text, one character after the other.
+  const values = (text: string): number => {
+    let [count, isInside] = [0, false];
+    for (let at = 0; at < text.length; at += 1) {
+      if (isInside && text[at] === '\\') at += 1;
+      else if (text[at] === '"') isInside = !isInside;
+      else if (!isInside && [',', '[', '{'].includes(text[at] ?? '')) count += 1;
+    }
+    return count;
+  };
+  const run = fc
+    .tuple(fc.constantFrom('"', '\\', '\\"', ',', '[', ']', '{', '}', 'x', '",'), fc.nat(70))
+    .map(([part, times]) => part.repeat(times));
+  fc.assert(
+    fc.property(fc.array(run, { maxLength: 12 }), (runs) => {
+      const text = runs.join('');
+      const count = values(text);
+      const bytes = Buffer.from(text);
+      assert.equal(strict.jsonExcess(bytes, count, text.length), undefined);
+      if (count > 0) assert.equal(strict.jsonExcess(bytes, count - 1, text.length), 'values');
+    }),
+    { numRuns: 2000 },
+  );
+});
+
 test('a path is not spelt out to its end where its keys are long or many', () => {
   const nest = (key: string, depth: number) =>
     `${`{"${key}":`.repeat(depth)}{"y":1,"y":2}${'}'.repeat(depth)}`;

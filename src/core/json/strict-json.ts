@@ -41,17 +41,11 @@ export function jsonExcess(
 function countValues(text: Uint8Array, maxValues: number, maxDepth: number): number | JsonExcess {
   let depth = 0;
   let values = 0;
-  let inString = false;
   for (let at = 0; at < text.length; at += 1) {
     const code = text[at] as number;
-    if (inString) {
-      if (code === BACKSLASH) at += 1;
-      else if (code === QUOTE) inString = false;
-      continue;
-    }
     switch (code) {
       case QUOTE:
-        inString = true;
+        at = closingQuote(text, at + 1);
         break;
       case 0x7b: // {
       case 0x5b: // [
@@ -72,6 +66,30 @@ function countValues(text: Uint8Array, maxValues: number, maxDepth: number): num
     }
   }
   return values;
+}
+
+/** As many steps as a call of indexOf costs. */
+const STEPS = 32;
+
+/**
+ * The end of a string whose text begins at `from`, or the end of an unfinished text. Jumps over long runs without a
+ * quote: an object with bundles or certificates is mostly these.
+ */
+function closingQuote(text: Uint8Array, from: number): number {
+  let at = from;
+  for (;;) {
+    for (const near = at + STEPS; at < near; at += 1) {
+      const code = text[at];
+      if (code === QUOTE || code === undefined) return Math.min(at, text.length);
+      if (code === BACKSLASH) at += 1;
+    }
+    const quote = text.indexOf(QUOTE, at);
+    if (quote === -1) return text.length;
+    let first = quote;
+    while (first > at && text[first - 1] === BACKSLASH) first -= 1;
+    if ((quote - first) % 2 === 0) return quote;
+    at = quote + 1;
+  }
 }
 
 /** JSON that is too deep or has too many values. */
