@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { bundleOf } from '../spire-sidecar/test-sidecar-scene.ts';
 import { operatedScene } from '../spire/test-spire-scene.ts';
 import { federations, peerDomain } from '../spire/test-spire-servers.ts';
 
@@ -61,6 +62,29 @@ test('the version that SPIRE reports counts before the tag of its image', async 
   assert.equal(app1.verdict('FederationWarnings'), 'True VersionTooOld');
   assert.match(app1.condition('FederationWarnings')?.message ?? '', /SPIRE 1\.4 cannot federate/);
   reports('1.5.0');
+  await scene.settle();
+  assert.equal(app1.verdict('FederationWarnings'), 'False None');
+  await scene.stop();
+});
+
+test('beside spire-controller-manager, a relationship whose first bundle no object names is a warning', async () => {
+  const { scene, app1 } = await operatedScene({
+    extra: ['Ingress', 'ClusterFederatedTrustDomain'],
+  });
+  await app1.apply(federated);
+  await scene.settle();
+  assert.equal(app1.verdict('FederationWarnings'), 'True NotBootstrapped');
+  assert.match(
+    app1.condition('FederationWarnings')?.message ?? '',
+    /first bundle of b\.example .*No object names it.*hansa spire bootstrap/,
+  );
+  const trustDomainBundle = bundleOf('b.example');
+  await app1.apply({ ...spiffe, federatesWith: [{ ...peerDomain, trustDomainBundle }] });
+  await scene.settle();
+  assert.equal(app1.verdict('FederationWarnings'), 'False None');
+  const { endpointSpiffeId: _, ...web } = peerDomain;
+  const overWeb = { ...web, bundleEndpointProfile: 'https_web' };
+  await app1.apply({ ...spiffe, federatesWith: [overWeb] });
   await scene.settle();
   assert.equal(app1.verdict('FederationWarnings'), 'False None');
   await scene.stop();

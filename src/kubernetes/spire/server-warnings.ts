@@ -56,19 +56,26 @@ export function serverWarnings(question: WarningQuestion): readonly Warning[] {
       );
     }
   }
-  const unbootstrapped = entries.filter(
-    ({ reason }) => reason === 'NoBundle' || reason === 'FetchFailed',
+  const unbootstrapped = new Set(
+    entries
+      // Beside spire-controller-manager, nobody says whether SPIRE has a bundle.
+      .filter(({ reason }) =>
+        ['NoBundle', 'FetchFailed', 'ControllerManager'].includes(reason ?? ''),
+      )
+      .map(({ trustDomain }) => trustDomain),
   );
-  const needy = relationships.filter(
-    ({ trustDomain, profile, bundle }) =>
-      profile === 'https_spiffe' &&
-      bundle === undefined &&
-      unbootstrapped.some((entry) => entry.trustDomain === trustDomain),
-  );
+  const needy = relationships
+    .filter(({ profile, bundle }) => profile === 'https_spiffe' && bundle === undefined)
+    .map(({ trustDomain }) => trustDomain)
+    .filter((trustDomain) => unbootstrapped.has(trustDomain));
   if (needy.length > 0) {
+    const doubt =
+      by === 'ControllerManager'
+        ? ' No object names it, and the site cannot see whether SPIRE has it already. To name it: hansa spire bootstrap.'
+        : '';
     warn(
       'NotBootstrapped',
-      `SPIRE needs the first bundle of ${needy.map(({ trustDomain }) => trustDomain).join(', ')} from you, because https_spiffe authenticates the endpoint with it.`,
+      `SPIRE needs the first bundle of ${needy.join(', ')} from you, because https_spiffe authenticates the endpoint with it.${doubt}`,
     );
   }
   return found;
