@@ -27,6 +27,29 @@ test('a SpireServer with federation gets a server, its Service and its exposure'
   await scene.stop();
 });
 
+test('each object is created after those that it needs', async () => {
+  const { scene, app1 } = await operatedScene();
+  await app1.apply(federated);
+  await scene.settle();
+  const last = (plural: string): number => {
+    const found = app1.writes.lastIndexOf(`create ${plural}`);
+    assert.notEqual(found, -1, plural);
+    return found;
+  };
+  const first = (plural: string): number => app1.writes.indexOf(`create ${plural}`);
+  for (const [needed, plural] of [
+    ['serviceaccounts', 'rolebindings'],
+    ['rolebindings', 'statefulsets'],
+    ['configmaps', 'statefulsets'],
+    ['services', 'ingresses'],
+    ['ingresses', 'statefulsets'],
+  ] as const) {
+    assert.ok(last(needed) < last(plural), `${needed} before ${plural}`);
+  }
+  assert.ok(first('configmaps') < first('services'));
+  await scene.stop();
+});
+
 test('a steady state causes no writes', async () => {
   const { scene, app1 } = await operatedScene();
   await app1.apply(federated);
