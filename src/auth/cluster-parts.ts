@@ -5,6 +5,7 @@ import { type Cluster, clusterKind } from '../api/kinds/cluster.ts';
 import type { Kind } from '../api/kind.ts';
 import type { KubeClient } from '../core/kube/kube-client.ts';
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
+import type { PlaneRoute } from '../core/plane/route.ts';
 import { kindReader } from '../core/store/reader.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import { admitCluster } from './clusters/admit-cluster.ts';
@@ -16,6 +17,10 @@ import { keyController } from './controllers/key-controller.ts';
 import { useExpectation } from './credentials/credential-use.ts';
 import { KeyCache } from './keys/key-cache.ts';
 import { KeyMemory } from './keys/key-memory.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
+import { clusterKeysRoute } from './peers/cluster-keys-route.ts';
+import { recordRefusal } from './peers/peer-refusal.ts';
+import { peerKeys } from './peers/peer-keys.ts';
 import { hostOfCluster } from './routes/cluster-hosts.ts';
 import { type AuthSettings, siteAudience } from './settings.ts';
 
@@ -23,6 +28,8 @@ export interface ClusterParts {
   readonly clusters: StoredClusters;
   readonly keys: KeyCache;
   readonly controllers: readonly Controller[];
+  /** For peers. */
+  readonly routes: readonly PlaneRoute[];
   readonly admit: NonNullable<RunningPlane['admit']>;
   readonly accompany: NonNullable<RunningPlane['accompany']>;
   readonly stop: () => void;
@@ -44,9 +51,17 @@ export function clusterParts(
     transport,
     find,
     memory: new KeyMemory({ store, log: context.log, find }),
-    fetched: (name, failure) => {
+    peerKeys: peerKeys({
+      store,
+      callPeer: context.callPeer,
+      site: SpiffeId.of(trustDomain, 'hansa', 'site').toString(),
+    }),
+    fetched: (cluster, failure) => {
+      const { name } = cluster;
       fetches.add(name, failure);
       if (failure !== undefined) {
+        if (failure.reason === 'AnotherCluster')
+          recordRefusal(context.audit, cluster, failure.message);
         const { reason, message: why } = failure;
         context.log.warn('cannot fetch the keys of a cluster', { cluster: name, reason, why });
       }
@@ -55,6 +70,7 @@ export function clusterParts(
   observeClusters({ metrics, store, clusters, keys, nowMs: () => clock.now() });
   const admission = {
     settings,
+    trustDomain: trustDomain.name,
     siteAudience: siteAudience(settings, trustDomain),
     local: () => ({ name: localClusterName(store), expectation: localExpectation(store) }),
     othersWithPrefix: (name: string, caller: string, prefix: string) =>
@@ -69,7 +85,7 @@ export function clusterParts(
     clusters,
     keys,
     controllers: [
-      keyController({ store, clock, find, keys, fetches }),
+      keyController({ store, clock, find, list: () => clusters.list(), keys, fetches }),
       clusterController({
         store,
         clock,
@@ -80,6 +96,7 @@ export function clusterParts(
         hostOf: (name) => hostOfCluster(settings.baseDomain, name),
       }),
     ],
+    routes: [clusterKeysRoute({ clusters, keys, clock })],
     admit: (kind, next, live, warn) =>
       isCluster(kind) ? admitCluster(next, live, admission, warn) : [],
     accompany: (kind, next, live) =>

@@ -53,6 +53,7 @@ export async function startAuth(
       authInfoRoute(context, settings),
       examination,
       ...credentials.routes,
+      ...clusters.routes,
       ...reviews.routes,
     ],
     hostedNames: reviews.hostedNames,

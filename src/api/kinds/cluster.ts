@@ -124,10 +124,34 @@ export const clusterKind = defineKind({
       apiServer: optional(
         s.string({
           description:
-            'The https URL of its API server. Required, unless the keys of the issuer can be fetched from the issuer itself and mode is jwks.',
+            'The https URL of its API server. Required, unless the cluster is one of a peer, or the keys of the issuer can be fetched from the issuer itself and mode is jwks.',
           maxLength: 2048,
           pattern: httpsURL,
           hint: 'write an https URL, such as https://app1.example:6443',
+        }),
+      ),
+      peer: optional(
+        s.object({
+          description:
+            'The cluster is one of a peer. Its keys come from the site of the peer, which must grant the cluster to this site with the scope read. Every review must name an audience, and all users and groups get the prefix CLUSTER.TRUST-DOMAIN and a colon.',
+          fields: {
+            trustDomain: required(
+              s.string({
+                description: 'The trust domain of the peer.',
+                minLength: 1,
+                maxLength: 255,
+                pattern: '^[a-z0-9._-]+$',
+              }),
+            ),
+            cluster: required(
+              s.string({
+                description: 'The name of the Cluster at the peer.',
+                minLength: 1,
+                maxLength: 63,
+                pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
+              }),
+            ),
+          },
         }),
       ),
       caFile: optional(

@@ -317,6 +317,15 @@ export const federationPeerKind = defineKind({
           }),
         }),
       ),
+      clusters: optional(
+        s.list({
+          description:
+            'The clusters of the peer that this site may read, as the peer reports. Absent: the peer does not report them.',
+          listType: 'set',
+          maxItems: 128,
+          items: s.string({ description: 'The name of a Cluster at the peer.', maxLength: 63 }),
+        }),
+      ),
       enforcement: optional(
         s.list({
           description:

@@ -80,7 +80,10 @@ export class ServiceAccountCallers {
     const { issuer, subject } = claimsOf(token);
     const keyId = keyIdOf(token);
     if (issuer === undefined || keyId === undefined) return undefined;
-    const clusters = this.#options.clusters.list().filter((one) => one.issuer === issuer);
+    // Clusters of peers authenticate nobody at this site.
+    const clusters = this.#options.clusters
+      .list()
+      .filter((one) => one.issuer === issuer && one.peer === undefined);
     const signers = await this.#signersOf(token, keyId, clusters);
     refuseSharedKey(signers);
     const waiting: Promise<Shown | undefined>[] = [];

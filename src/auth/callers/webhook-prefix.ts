@@ -4,7 +4,8 @@
 import { clusterKind } from '../../api/kinds/cluster.ts';
 import { forbiddenObject } from '../../core/access/denial.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
-import type { ReviewedUser, Verdict } from '../review/verdict.ts';
+import type { Verdict } from '../review/verdict.ts';
+import { withPrefix } from '../review/with-prefix.ts';
 
 /** The webhook authenticators of all clusters, by the list of clusters, which is another one after each change. */
 const authenticators = new WeakMap<readonly ReviewedCluster[], ReadonlySet<string>>();
@@ -53,28 +54,5 @@ export function verdictFor(
   if (!verdict.authenticated || cluster.webhookPrefixes.size === 0) return verdict;
   const prefix = cluster.webhookPrefixes.get(caller);
   if (prefix === undefined) return verdict;
-  const { audiences, expiresAtMs } = verdict;
-  const { username, uid, groups, extra } = verdict.user;
-  return {
-    authenticated: true,
-    user: {
-      username: `${prefix}${username}`,
-      // A cluster chooses its UIDs, so they must not equal those of another either.
-      uid: uid === '' ? '' : `${prefix}${uid}`,
-      groups: groups.map((group) => `${prefix}${group}`),
-      extra: withPrefix(extra, prefix),
-    },
-    audiences,
-    expiresAtMs,
-  };
-}
-
-/**
- * The keys, because policies of the asking cluster read them: a Node or Pod of another cluster is none of its own,
- * whatever its name.
- */
-function withPrefix(extra: ReviewedUser['extra'], prefix: string): ReviewedUser['extra'] {
-  return Object.fromEntries(
-    Object.entries(extra).map(([key, values]) => [`${prefix}${key}`, values]),
-  );
+  return withPrefix(verdict, prefix);
 }

@@ -9,10 +9,12 @@ import { specOf, type WrittenSpec } from './test-clusters.ts';
 
 const issuer = 'https://issuer.example';
 const apiServer = 'https://app1.example:6443';
+const peer = { trustDomain: 'bruges.example', cluster: 'app1' };
 const ca = certificatePem(forge({ ca: true }).der);
 
 const parts: AdmissionParts = {
   settings: { baseDomain: 'kube-fed.svc.cluster.local', credentialsDir: '/etc/hansa/clusters' },
+  trustDomain: 'lubeck.example',
   siteAudience: 'hansa://lubeck.example',
   local: () => ({
     name: undefined,
@@ -76,6 +78,7 @@ describe('a Cluster is admitted', () => {
       issuer,
       apiServer: 'https://rancher.example/k8s/clusters/c-1',
     },
+    'of a peer': { issuer: 'kubernetes/serviceaccount', peer },
     'with a webhook authenticator': {
       issuer,
       callers: { webhookAuthenticators: [{ caller: 'token:app2', prefix: 'app1:' }] },
@@ -113,6 +116,26 @@ describe('a Cluster is refused', () => {
           ],
         },
       },
+    ],
+    'of this site itself as a peer': [
+      { issuer, peer: { ...peer, trustDomain: 'lubeck.example' } },
+      /^spec\.peer\.trustDomain: .*lubeck\.example is this site/,
+    ],
+    'of a peer with an API server': [{ issuer, peer, apiServer }, /^spec\.apiServer: /],
+    'of a peer with a CA': [{ issuer, peer, caBundle: ca }, /^spec\.caBundle: /],
+    'of a peer with a credential': [{ issuer, peer, credential: {} }, /^spec\.credential: /],
+    'of a peer with audiences of its API server': [
+      { issuer, peer, apiAudiences: [issuer] },
+      /^spec\.apiAudiences: /,
+    ],
+    'of a peer as the local cluster': [{ issuer, peer, local: true }, /^spec\.local: /],
+    'of a peer with ServiceAccounts that call this site': [
+      { issuer, peer, callers: { acceptAPIServerAudience: true } },
+      /^spec\.callers\.acceptAPIServerAudience: /,
+    ],
+    'of a peer in a mode that asks its API server': [
+      { issuer, peer, validation: { mode: 'hybrid' } },
+      /^spec\.validation\.mode: .*use mode jwks/,
     ],
     'in mode hybrid without an API server': [
       { issuer, validation: { mode: 'hybrid' } },

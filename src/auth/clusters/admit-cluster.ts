@@ -18,6 +18,7 @@ export interface AdmissionParts {
     readonly baseDomain: string;
     readonly credentialsDir: string | undefined;
   };
+  readonly trustDomain: string;
   /** The audience of ServiceAccount tokens that call this site. */
   readonly siteAudience: string;
   /** The name of the local cluster, and the expectation that it does not change before the commit. */
@@ -61,7 +62,8 @@ export function admitCluster(
       `its host name ${host} would have ${host.length} characters, and the limit is ${longestHostName}`,
     );
   }
-  checkServer(spec, before, refuse);
+  if (spec.peer === undefined) checkServer(spec, before, refuse);
+  else checkPeer(spec, parts.trustDomain, refuse);
   checkFiles(spec, parts.settings.credentialsDir, refuse);
   checkRenewal(spec, refuse);
   const reused = findReusedCredential({ metadata: { name }, spec }, parts.all());
@@ -116,6 +118,44 @@ function checkServer(spec: Spec, before: Spec | undefined, refuse: Refuse): void
     pemCertificates(caBundle);
   } catch (caught) {
     refuse('spec.caBundle', (caught as Error).message);
+  }
+}
+
+/** How this site reaches a cluster of a peer, and what the cluster is here, is for the peer to say. */
+const notOfPeers = [
+  'apiServer',
+  'caFile',
+  'caBundle',
+  'tlsServerName',
+  'proxyURL',
+  'credential',
+  'apiAudiences',
+  'sync',
+  'spire',
+] as const;
+
+function checkPeer(spec: Spec, own: string, refuse: Refuse): void {
+  const { peer, local, callers } = spec;
+  if (peer?.trustDomain === own) {
+    refuse('spec.peer.trustDomain', `${own} is this site; register the cluster itself`);
+  }
+  for (const field of notOfPeers) {
+    if (spec[field] !== undefined)
+      refuse(`spec.${field}`, 'a cluster of a peer has none; remove it');
+  }
+  if (local) refuse('spec.local', 'a cluster of a peer is not the local one; remove it');
+  if (callers?.acceptAPIServerAudience === true) {
+    refuse(
+      'spec.callers.acceptAPIServerAudience',
+      'ServiceAccounts of a cluster of a peer cannot call this site; remove it',
+    );
+  }
+  const mode = modeOf(spec);
+  if (mode !== 'jwks') {
+    refuse(
+      'spec.validation.mode',
+      `mode ${mode} asks the API server, which this site cannot reach; use mode jwks`,
+    );
   }
 }
 

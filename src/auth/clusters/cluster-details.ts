@@ -34,7 +34,7 @@ export function clusterDetails(
   hosts: ClusterHosts,
   nowMs: number,
 ): readonly Row[] {
-  const { validation, callers } = spec;
+  const { validation, callers, peer } = spec;
   const { mode } = status;
   return [
     ['cluster', `${metadata.name}${spec.local ? ' (local)' : ''}`],
@@ -49,7 +49,13 @@ export function clusterDetails(
     ...hosts.localNames.map((host) => ['local host', host] as const),
     ['path', hosts.path],
     ['issuer', spec.issuer],
-    ['audiences', (spec.apiAudiences ?? [spec.issuer]).join(', ')],
+    ...(peer === undefined
+      ? [['audiences', (spec.apiAudiences ?? [spec.issuer]).join(', ')] as const]
+      : [
+          ['peer', `cluster ${peer.cluster} of ${peer.trustDomain}`] as const,
+          ['prefix', `${peer.cluster}.${peer.trustDomain}:`] as const,
+          ['audiences', 'each review must name them'] as const,
+        ]),
     ...optional('API server', spec.apiServer),
     ['keys', keysText(status, nowMs)],
     ['credential', credentialText(spec, status, nowMs)],

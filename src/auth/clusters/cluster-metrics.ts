@@ -6,13 +6,13 @@ import type { Metrics } from '../../core/metrics/metrics.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { KeyCache } from '../keys/key-cache.ts';
-import type { KeyFailure } from '../keys/discover-keys.ts';
+import type { KeyFailure } from '../keys/key-failure.ts';
 import type { StoredCluster } from './compile-cluster.ts';
 
 /** More than a site has. Further clusters share one series. */
 export const mostClusters = 1000;
 /** Reasons of failures, and some more. */
-const mostResults = 16;
+const mostResults = 20;
 const mostConditions = 8;
 
 /** Only what the metric shows, instead of whole objects. */

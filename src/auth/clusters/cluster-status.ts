@@ -3,6 +3,7 @@
 import type { Cluster } from '../../api/kinds/cluster.ts';
 import { timestamp } from '../../api/object.ts';
 import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditions.ts';
+import { placeOf } from '../keys/jwks.ts';
 import type { KeyState } from '../keys/key-cache.ts';
 import { modeOf } from './compile-cluster.ts';
 import type { Probe } from './probe-cluster.ts';
@@ -67,9 +68,8 @@ function keysFinding({ keys: state, sharedWith }: ClusterFindings): Finding | un
       message: `The site uses the keys that it fetched at ${timestamp(keys.fetchedAtMs)}, until they are 24 hours old. ${failure.message}`,
     };
   }
-  const where = keys.from === 'issuer' ? 'issuer' : 'API server';
   const count = keys.keys.length;
-  const notes = [`${count} ${count === 1 ? 'key' : 'keys'} from the ${where}.`];
+  const notes = [`${count} ${count === 1 ? 'key' : 'keys'} from the ${placeOf(keys)}.`];
   const [first] = skipped;
   if (first !== undefined) {
     notes.push(`Skipped ${skipped.length} more, the first (${first.index}) because ${first.why}.`);
@@ -90,6 +90,13 @@ function keysFinding({ keys: state, sharedWith }: ClusterFindings): Finding | un
 }
 
 function reachableFinding({ spec }: Cluster, { probe }: ClusterFindings): Finding | undefined {
+  if (spec.peer !== undefined) {
+    return {
+      status: 'Unknown',
+      reason: 'OfPeer',
+      message: `The cluster is one of ${spec.peer.trustDomain}, and this site does not call its API server.`,
+    };
+  }
   if (spec.apiServer === undefined) {
     return {
       status: 'Unknown',

@@ -2,7 +2,7 @@
 
 import type { Cluster } from '../../api/kinds/cluster.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
-import type { ReviewedCluster } from './reviewed-cluster.ts';
+import type { PeerCluster, ReviewedCluster } from './reviewed-cluster.ts';
 
 /** Where to fetch the keys of a cluster. */
 export type KeySource =
@@ -13,7 +13,8 @@ export type KeySource =
       /** PEM. The authorities that the issuer's certificate must chain to; undefined: the public ones. */
       readonly caBundle: string | undefined;
     }
-  | { readonly from: 'apiServer'; readonly client: KubeClient };
+  | { readonly from: 'apiServer'; readonly client: KubeClient }
+  | { readonly from: 'peer'; readonly peer: PeerCluster };
 
 /** A cluster with what the plane itself needs, beyond reviews. */
 export interface StoredCluster extends ReviewedCluster {
@@ -31,13 +32,15 @@ export function compileCluster(
 ): StoredCluster {
   const { validation, callers } = spec;
   const mode = modeOf(spec);
+  const peer = peerOf(spec);
   return {
     name: metadata.name,
     uid: metadata.uid,
     generation: metadata.generation,
     issuer: spec.issuer,
     apiServer: spec.apiServer === undefined ? undefined : new URL(spec.apiServer).href,
-    apiAudiences: spec.apiAudiences ?? [spec.issuer],
+    peer,
+    apiAudiences: peer === undefined ? (spec.apiAudiences ?? [spec.issuer]) : [],
     mode,
     maxRevocationLagMs: mode === 'jwks' ? 0 : (validation?.maxRevocationLagSeconds ?? 10) * 1000,
     onUnreachable: validation?.onUnreachable ?? 'unavailable',
@@ -48,7 +51,7 @@ export function compileCluster(
       (callers?.webhookAuthenticators ?? []).map(({ caller, prefix }) => [caller, prefix]),
     ),
     client,
-    keySources: keySourcesOf(spec, client),
+    keySources: peer === undefined ? keySourcesOf(spec, client) : [{ from: 'peer', peer }],
     keyOrigin: JSON.stringify([
       spec.issuer,
       spec.apiServer,
@@ -56,8 +59,15 @@ export function compileCluster(
       spec.caBundle,
       spec.tlsServerName,
       spec.proxyURL,
+      // Only there, so that the stored keys of other clusters stay valid after an update of the site.
+      ...(peer === undefined ? [] : [peer.prefix]),
     ]),
   };
+}
+
+/** The name of a Cluster has no dot, so the first dot of the prefix ends it. */
+function peerOf({ peer }: Cluster['spec']): PeerCluster | undefined {
+  return peer && { ...peer, prefix: `${peer.cluster}.${peer.trustDomain}:` };
 }
 
 export function modeOf({ validation, apiServer }: Cluster['spec']): ReviewMode {

@@ -2,6 +2,16 @@
 
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 
+/** Where a cluster of a peer is, and what its users are called here. */
+export interface PeerCluster {
+  /** The trust domain of the peer. */
+  readonly trustDomain: string;
+  /** Its name at the peer. */
+  readonly cluster: string;
+  /** For every username, uid, group and key of extra. No two clusters of peers have the same one. */
+  readonly prefix: string;
+}
+
 export interface ReviewedCluster {
   readonly name: string;
   /** A cluster that was deleted and created again has another one, so caches never mix them up. */
@@ -11,7 +21,9 @@ export interface ReviewedCluster {
   readonly issuer: string;
   /** The URL in its normal form, to compare. */
   readonly apiServer: string | undefined;
-  /** Never empty. */
+  /** Set for a cluster of a peer. */
+  readonly peer?: PeerCluster | undefined;
+  /** Empty for a cluster of a peer only: a token and a question must both name an audience there. */
   readonly apiAudiences: readonly string[];
   readonly mode: 'jwks' | 'tokenreview' | 'hybrid';
   /** How old a positive answer may be. Mode tokenreview uses it only with `allowUntilLag`, in an outage. */

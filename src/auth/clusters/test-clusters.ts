@@ -164,6 +164,7 @@ export async function clusterSite() {
           live as Cluster | undefined,
           {
             settings: testSettings,
+            trustDomain: 'lubeck.example',
             siteAudience: 'hansa://lubeck.example',
             local: () => ({ name: localClusterName(store), expectation: localExpectation(store) }),
             othersWithPrefix: () => [],

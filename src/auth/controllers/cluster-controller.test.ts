@@ -26,12 +26,12 @@ async function controllerSite() {
     random,
     transport,
     find,
-    fetched: (name, failure) => fetches.add(name, failure),
+    fetched: ({ name }, failure) => fetches.add(name, failure),
   });
   observeClusters({ metrics, store, clusters: directory, keys, nowMs: () => clock.now() });
   const runtime = testRuntime({ clock, random, metrics, store });
   const hostOf = (name: string): string => `api.${name}.kube-fed.example`;
-  runtime.start(keyController({ store, clock, find, keys, fetches }));
+  runtime.start(keyController({ store, clock, find, list: () => directory.list(), keys, fetches }));
   runtime.start(clusterController({ store, clock, random, resources, find, keys, hostOf }));
   const healthy = (host: string, published: Record<string, number> = { a: 0 }): TestServer => {
     const server = site.apiServer(host);

@@ -10,6 +10,7 @@ import type { Store } from '../../core/store/store.ts';
 import type { KeyFetchCounter } from '../clusters/cluster-metrics.ts';
 import type { StoredCluster } from '../clusters/compile-cluster.ts';
 import type { KeyCache } from '../keys/key-cache.ts';
+import { peersCollection } from '../peers/cluster-standing.ts';
 
 /** Clusters that wait for an answer at the same time. The key cache limits how many begin at once. */
 const parallelism = 1024;
@@ -18,12 +19,15 @@ export interface KeyControllerParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly find: (name: string) => StoredCluster | undefined;
+  readonly list: () => readonly StoredCluster[];
   readonly keys: Pick<KeyCache, 'keepFresh' | 'prune' | 'onFetched'>;
   readonly fetches: Pick<KeyFetchCounter, 'forget'>;
 }
 
 export function keyController(parts: KeyControllerParts): Controller {
-  const { store, clock, find, keys, fetches } = parts;
+  const { store, clock, find, list, keys, fetches } = parts;
+  const clustersOf = (peer: string): readonly string[] =>
+    list().flatMap((one) => (one.peer?.trustDomain === peer ? [one.name] : []));
   return {
     name: 'cluster-keys',
     parallelism,
@@ -31,6 +35,13 @@ export function keyController(parts: KeyControllerParts): Controller {
     sources: [
       new StoreSource({ store, clock, collection: clusterKind.plural }),
       new StoreSource({ store, clock, collection: credentialsCollection }),
+      // Keys of a peer end with the trust in it, and are fetched at once when it begins.
+      new StoreSource({
+        store,
+        clock,
+        collection: peersCollection,
+        keysOf: ({ name }) => clustersOf(name),
+      }),
       fetchedSource(keys),
     ],
     reconcile: async (name) => {

@@ -9,6 +9,7 @@ import type { KubeClient, KubeResponse } from '../../core/kube/kube-client.ts';
 import { type Finding, ok, problem } from '../../core/plane/doctor.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { ClusterKeys } from '../keys/cluster-keys.ts';
+import { placeOf } from '../keys/jwks.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
 import { askLimits, manifestOf, tried } from './ask.ts';
 import {
@@ -42,7 +43,8 @@ export async function examineCluster(
   const { reviewed } = cluster;
   const findings: Finding[] = [];
   if (reviewed.client === undefined) {
-    findings.push(ok('API server', 'none: the site fetches the keys from the issuer'));
+    const where = reviewed.peer === undefined ? 'the issuer' : reviewed.peer.trustDomain;
+    findings.push(ok('API server', `none: the site fetches the keys from ${where}`));
   } else {
     findings.push(...(await examineServer(parts, cluster, reviewed.client)));
   }
@@ -92,17 +94,19 @@ async function examineKeys(
   const known = keys.current(reviewed);
   const found = known ?? (await tried(() => keys.refresh(reviewed)));
   if (found instanceof HansaError) {
+    const { peer } = reviewed;
     const remedy = isBroken
       ? 'Solve the problem above first.'
-      : 'The site needs the keys of the issuer to verify signatures. Check that the issuer, or the API server at /openid/v1/jwks, publishes them to the site.';
+      : peer !== undefined
+        ? `Check the peer (hansa peer show ${peer.trustDomain}) and what it grants to this site (hansa peer catalog ${peer.trustDomain}).`
+        : 'The site needs the keys of the issuer to verify signatures. Check that the issuer, or the API server at /openid/v1/jwks, publishes them to the site.';
     return problem('keys', found.message, remedy);
   }
-  const where = found.from === 'issuer' ? 'issuer' : 'API server';
   const count = found.keys.length;
   const age = humanDuration(Math.max(0, clock.now() - found.fetchedAtMs));
   return ok(
     'keys',
-    `${count} ${count === 1 ? 'key' : 'keys'} from the ${where}, fetched ${age} ago`,
+    `${count} ${count === 1 ? 'key' : 'keys'} from the ${placeOf(found)}, fetched ${age} ago`,
   );
 }
 

@@ -4,6 +4,7 @@
 import type { Clock } from '../../core/clock/clock.ts';
 import type { ClusterDirectory, ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { ClusterKeys, KeySet } from '../keys/cluster-keys.ts';
+import { checkAudiences, withPeerPrefix } from '../peers/peer-users.ts';
 import { noKeysFound } from '../review/denial.ts';
 import { judgeByKeys, judgeClaims } from '../review/judge-claims.ts';
 import { readToken } from '../review/read-token.ts';
@@ -71,6 +72,16 @@ export class ClusterTokenReviewer implements TokenReviewer {
   }
 
   review(cluster: ReviewedCluster, question: TokenQuestion): Verdict | Promise<Verdict> {
+    const { peer } = cluster;
+    if (peer === undefined) return this.#review(cluster, question);
+    checkAudiences(cluster.name, question);
+    const verdict = this.#review(cluster, question);
+    return verdict instanceof Promise
+      ? verdict.then((settled) => withPeerPrefix(peer, settled))
+      : withPeerPrefix(peer, verdict);
+  }
+
+  #review(cluster: ReviewedCluster, question: TokenQuestion): Verdict | Promise<Verdict> {
     const counts = this.#metrics.of(cluster.name);
     const key = questionKey(question.token, question.audiences);
     const keys = this.#keys.current(cluster);

@@ -16,7 +16,7 @@ export interface KeySet {
   /** The same for the same keys. Cached verdicts end when it changes, so that a removed key ends them at once. */
   readonly version: string;
   readonly fetchedAtMs: number;
-  readonly from: 'issuer' | 'apiServer';
+  readonly from: 'issuer' | 'apiServer' | 'peer';
 }
 
 export interface ClusterKeys {

@@ -9,7 +9,9 @@ import type { Transport } from '../../core/identity/tls/transport.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import type { KeySource, StoredCluster } from '../clusters/compile-cluster.ts';
-import { type JwksKeys, maxJwksBytes, readJwks } from './jwks.ts';
+import { type PeerKeys, peerName } from '../peers/peer-keys.ts';
+import { type FoundKeys, type JwksKeys, maxJwksBytes, readJwks } from './jwks.ts';
+import { failureOf, type KeyFailure, problem } from './key-failure.ts';
 
 /** For both documents of one source. */
 const timeoutMs = 10_000;
@@ -22,36 +24,16 @@ const maxConfigurationValues = 1000;
 const configurationPath = '/.well-known/openid-configuration';
 const jwksPath = '/openid/v1/jwks';
 
-/** Why a fetch failed. `reason` is one word, for conditions and metrics. */
-export interface KeyFailure {
-  readonly reason: KeyFailureReason;
-  /** What happened where, and what to do. Contains no secret. */
-  readonly message: string;
-}
-
-export type KeyFailureReason =
-  | 'Unreachable'
-  | 'CertificateInvalid'
-  | 'CredentialMissing'
-  | 'Unauthorized'
-  | 'Forbidden'
-  | 'NoDiscovery'
-  | 'UnexpectedStatus'
-  | 'Redirected'
-  | 'TooLarge'
-  | 'InvalidConfiguration'
-  | 'IssuerMismatch'
-  | 'InvalidKeys'
-  | 'SharedKeys';
-
 export interface DiscoveryParts {
   readonly transport: Transport;
   readonly clock: Clock;
   readonly signal: AbortSignal;
+  /** Absent where the site has no peers. */
+  readonly peerKeys?: PeerKeys | undefined;
 }
 
 export type Discovered =
-  | { readonly found: JwksKeys; readonly from: KeySource['from'] }
+  | (FoundKeys & { readonly from: KeySource['from'] })
   | { readonly failure: KeyFailure };
 
 /** Tries the sources of the cluster in order. Rejects only with the reason of the signal. */
@@ -62,7 +44,7 @@ export async function discoverKeys(
   const failures: KeyFailure[] = [];
   for (const source of cluster.keySources) {
     try {
-      return { found: await askSource(source, cluster.issuer, parts), from: source.from };
+      return { ...(await askSource(source, cluster.issuer, parts)), from: source.from };
     } catch (caught) {
       parts.signal.throwIfAborted();
       failures.push(failureOf(caught));
@@ -73,16 +55,30 @@ export async function discoverKeys(
 
 /** The last source is the one that should work: an issuer is often out of reach. */
 function combined(failures: readonly KeyFailure[]): KeyFailure {
+  const last = failures.at(-1);
   return {
-    reason: failures.at(-1)?.reason ?? 'NoDiscovery',
+    reason: last?.reason ?? 'NoDiscovery',
     message: failures.map(({ message }) => message).join(' '),
+    ...(last?.ends === true ? { ends: true } : {}),
   };
 }
 
-function askSource(source: KeySource, issuer: string, parts: DiscoveryParts): Promise<JwksKeys> {
-  return source.from === 'issuer'
-    ? askIssuer(source, issuer, parts)
-    : askAPIServer(source.client, issuer, parts);
+async function askSource(
+  source: KeySource,
+  issuer: string,
+  parts: DiscoveryParts,
+): Promise<FoundKeys> {
+  switch (source.from) {
+    case 'issuer':
+      return { found: await askIssuer(source, issuer, parts) };
+    case 'apiServer':
+      return { found: await askAPIServer(source.client, issuer, parts) };
+    case 'peer':
+      if (parts.peerKeys !== undefined) {
+        return parts.peerKeys.fetch(source.peer, issuer, parts.signal);
+      }
+      throw problem('Unreachable', `The site cannot call ${peerName(source.peer)}.`);
+  }
 }
 
 async function askIssuer(
@@ -234,38 +230,5 @@ function readKeys(document: Buffer, who: string): JwksKeys {
     return readJwks(document);
   } catch (caught) {
     throw problem('InvalidKeys', `${who} has an unusable key set: ${(caught as Error).message}.`);
-  }
-}
-
-/** A HansaError, because the transport passes only those through. */
-class DiscoveryError extends HansaError {
-  readonly reason: KeyFailureReason;
-
-  constructor(reason: KeyFailureReason, message: string) {
-    super('HANSA_UNAVAILABLE', message);
-    this.reason = reason;
-  }
-}
-
-function problem(reason: KeyFailureReason, message: string): DiscoveryError {
-  return new DiscoveryError(reason, message);
-}
-
-function failureOf(caught: unknown): KeyFailure {
-  if (!(caught instanceof HansaError)) throw caught;
-  return { reason: reasonOf(caught), message: caught.message };
-}
-
-function reasonOf(error: HansaError): KeyFailureReason {
-  if (error instanceof DiscoveryError) return error.reason;
-  switch (error.code) {
-    case 'HANSA_CERTIFICATE_INVALID':
-      return 'CertificateInvalid';
-    case 'HANSA_TOO_LARGE':
-      return 'TooLarge';
-    case 'HANSA_UNAVAILABLE':
-      return 'CredentialMissing';
-    default:
-      return 'Unreachable';
   }
 }

@@ -1,8 +1,8 @@
 // JSON Web Key Sets (RFC 7517 §5) of Kubernetes clusters: which keys of a document verify tokens, and
 // which of them a token may be signed with. Pure.
 
-import { createHash, type KeyObject } from 'node:crypto';
-import { readKeyId, readVerificationKey } from '../../core/identity/jwt/jwk.ts';
+import { createHash, type JsonWebKey, type KeyObject } from 'node:crypto';
+import { publicMembers, readKeyId, readVerificationKey } from '../../core/identity/jwt/jwk.ts';
 import { isJwsAlgorithm } from '../../core/identity/jwt/jws.ts';
 import { spkiOf } from '../../core/identity/x509/keys.ts';
 import { isRecord } from '../../core/json/is-record.ts';
@@ -29,13 +29,32 @@ export interface JwksKeys {
   readonly skipped: readonly { readonly index: number; readonly why: string }[];
 }
 
+export interface FoundKeys {
+  readonly found: JwksKeys;
+  /** How old they were already, where another site fetched them. */
+  readonly ageMs?: number;
+}
+
+const places = { issuer: 'issuer', apiServer: 'API server', peer: 'peer' } as const;
+
+/** Where the keys came from, in words. */
+export function placeOf({ from }: Pick<KeySet, 'from'>): string {
+  return places[from];
+}
+
+/** The public key as a JWK. */
+export function jwkOf({ keyId, publicKey }: VerificationKey): JsonWebKey {
+  const members = publicMembers(publicKey.export({ format: 'jwk' }));
+  return keyId === undefined ? members : { ...members, kid: keyId };
+}
+
 /**
  * Skips keys one by one that are for another purpose, of another type, weak, or malformed. Throws
  * TypeError for a document that is no JWKS, is too large, or has no usable key.
  */
-export function readJwks(document: Uint8Array): JwksKeys {
-  if (document.length > maxJwksBytes) {
-    throw new TypeError(`it has ${document.length} bytes, and the limit is ${maxJwksBytes}`);
+export function readJwks(document: Uint8Array, maxBytes = maxJwksBytes): JwksKeys {
+  if (document.length > maxBytes) {
+    throw new TypeError(`it has ${document.length} bytes, and the limit is ${maxBytes}`);
   }
   const list = listOf(document);
   if (list.length > maxKeys) {

@@ -18,7 +18,7 @@ async function cacheSite() {
     random,
     transport,
     find: (name) => directory.find(name),
-    fetched: (name, failure) => void fetches.push(`${name} ${failure?.reason ?? 'ok'}`),
+    fetched: ({ name }, failure) => void fetches.push(`${name} ${failure?.reason ?? 'ok'}`),
   });
   const cluster = (name = 'app1'): StoredCluster => {
     const found = directory.find(name);

@@ -10,8 +10,10 @@ import { ConcurrencyLimiter } from '../../core/limits/concurrency-limiter.ts';
 import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 import type { StoredCluster } from '../clusters/compile-cluster.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
+import type { PeerKeys } from '../peers/peer-keys.ts';
 import type { ClusterKeys, KeySet, VerificationKey } from './cluster-keys.ts';
-import { type Discovered, discoverKeys, type KeyFailure } from './discover-keys.ts';
+import { type Discovered, discoverKeys } from './discover-keys.ts';
+import type { KeyFailure } from './key-failure.ts';
 import { type JwksKeys, keySetOf } from './jwks.ts';
 import type { KeyMemory } from './key-memory.ts';
 
@@ -41,9 +43,11 @@ export interface KeyCacheParts {
   /** The cluster as it is registered now. */
   readonly find: (name: string) => StoredCluster | undefined;
   /** Undefined: keys do not survive a restart, and nothing is known about who published a key first. */
-  readonly memory?: Pick<KeyMemory, 'recall' | 'keep' | 'earlierPublisher'>;
+  readonly memory?: Pick<KeyMemory, 'recall' | 'keep' | 'forget' | 'earlierPublisher'>;
+  /** For clusters of peers. Absent where the site has no peers. */
+  readonly peerKeys?: PeerKeys;
   /** Called after each fetch. Must not throw. */
-  readonly fetched?: (name: string, failure: KeyFailure | undefined) => void;
+  readonly fetched?: (cluster: StoredCluster, failure: KeyFailure | undefined) => void;
 }
 
 /** What is known about the keys of a cluster, for its status. */
@@ -76,6 +80,10 @@ interface Held {
   readonly ending: AbortController;
   /** Of the last `keepFresh`. */
   credentialAt: number | undefined;
+  /** Of a cluster of a peer: the peering in which `keys` were fetched. They end with it. */
+  peering: string | undefined;
+  /** That of the last `keepFresh`. */
+  askedIn: string | undefined;
 }
 
 export class KeyCache implements ClusterKeys {
@@ -119,6 +127,7 @@ export class KeyCache implements ClusterKeys {
       held.dueMs = this.#parts.clock.monotonic();
     }
     held.credentialAt = credentialAt;
+    this.#followPeer(held);
     if (this.#parts.clock.monotonic() >= held.dueMs) await (held.fetch ?? this.#fetch(held));
     return Math.max(held.dueMs - this.#parts.clock.monotonic(), 0);
   }
@@ -181,9 +190,40 @@ export class KeyCache implements ClusterKeys {
     for (const held of this.#held.values()) this.#drop(held);
   }
 
-  #usable({ keys, fetchedMs }: Held): KeySet | undefined {
+  #usable(held: Held): KeySet | undefined {
+    const { keys, fetchedMs } = held;
     if (keys === undefined) return undefined;
+    if (held.peering !== this.#peering(held)) {
+      this.#end(held);
+      return undefined;
+    }
     return this.#parts.clock.monotonic() < fetchedMs + keyTiming.survivalMs ? keys : undefined;
+  }
+
+  /** The peering in which the site may use a cluster of a peer now. Undefined for others too. */
+  #peering({ cluster: { peer } }: Held): string | undefined {
+    const standing = peer && this.#parts.peerKeys?.standing(peer);
+    return standing !== undefined && 'peering' in standing ? standing.peering : undefined;
+  }
+
+  /** Ends the keys of a peer that is not trusted any more, and asks one that is trusted again at once. */
+  #followPeer(held: Held): void {
+    this.#usable(held);
+    const peering = this.#peering(held);
+    if (peering === held.askedIn) return;
+    held.askedIn = peering;
+    held.failures = 0;
+    held.dueMs = this.#parts.clock.monotonic();
+  }
+
+  #end(held: Held): void {
+    held.keys = undefined;
+    held.peering = undefined;
+    held.skipped = [];
+    held.copiedFrom = [];
+    held.dueMs = this.#parts.clock.monotonic();
+    this.#publishers = undefined;
+    void this.#parts.memory?.forget(held.cluster);
   }
 
   /** The entry of this very version of the cluster. A change of other fields than those about keys keeps them. */
@@ -218,6 +258,8 @@ export class KeyCache implements ClusterKeys {
       next: undefined,
       ending: new AbortController(),
       credentialAt: undefined,
+      peering: undefined,
+      askedIn: undefined,
     };
     this.#held.set(cluster.uid, held);
     return held;
@@ -267,7 +309,7 @@ export class KeyCache implements ClusterKeys {
   /** Without keys that another cluster published first: its tokens must not reach this one. */
   #withoutCopies(
     held: Held,
-    { found, from }: Extract<Discovered, { found: JwksKeys }>,
+    { found, ...source }: Extract<Discovered, { found: JwksKeys }>,
   ): Discovered {
     const { memory, clock } = this.#parts;
     const owners = new Set<string>();
@@ -278,21 +320,23 @@ export class KeyCache implements ClusterKeys {
     });
     held.copiedFrom = [...owners].toSorted();
     const [first] = held.copiedFrom;
-    if (first === undefined) return { found, from };
+    if (first === undefined) return { found, ...source };
     if (keys.length === 0) return { failure: copied(first) };
-    return { found: { ...found, keys }, from };
+    return { found: { ...found, keys }, ...source };
   }
 
   /** After a failed first fetch: the keys that were fetched last, also by another process. */
   #recall(held: Held): void {
     const { clock, memory } = this.#parts;
-    const past = memory?.recall(held.cluster);
-    if (past === undefined) return;
+    const peering = this.#peering(held);
+    const past = memory?.recall(held.cluster, peering);
+    if (past === undefined || (held.cluster.peer !== undefined && peering === undefined)) return;
     const keys = past.keys.filter(
       (key) => memory?.earlierPublisher(held.cluster, key, clock.now()) === undefined,
     );
     if (keys.length === 0) return;
     held.keys = keySetOf(keys, past);
+    held.peering = peering;
     held.fetchedMs = clock.monotonic() - Math.max(clock.now() - past.fetchedAtMs, 0);
     this.#publishers = undefined;
   }
@@ -310,35 +354,39 @@ export class KeyCache implements ClusterKeys {
   }
 
   async #ask(held: Held): Promise<void> {
-    const { clock, transport, random } = this.#parts;
+    const { clock, transport, random, peerKeys } = this.#parts;
     const { signal } = held.ending;
     signal.throwIfAborted();
     const startedMs = clock.monotonic();
-    const fetchedAtMs = clock.now();
-    const discovered = await discoverKeys(held.cluster, { transport, clock, signal });
+    const startedAtMs = clock.now();
+    const peering = this.#peering(held);
+    const discovered = await discoverKeys(held.cluster, { transport, clock, signal, peerKeys });
     signal.throwIfAborted();
     const answer = 'failure' in discovered ? discovered : this.#withoutCopies(held, discovered);
     if ('failure' in answer) {
+      if (answer.failure.ends === true) this.#end(held);
       const { firstRetryMs, longestRetryMs } = keyTiming;
       const waitMs = Math.min(firstRetryMs * 2 ** Math.min(held.failures, 30), longestRetryMs);
       held.failures++;
       held.failure = answer.failure;
       held.dueMs = clock.monotonic() + waitMs * (1 - jitter * random.unit());
-      if (held.keys === undefined) this.#recall(held);
+      if (held.keys === undefined && answer.failure.ends !== true) this.#recall(held);
     } else {
-      const { found, from } = answer;
+      const { found, from, ageMs = 0 } = answer;
       const before = held.keys?.version;
-      held.keys = keySetOf(found.keys, { fetchedAtMs, from });
+      held.keys = keySetOf(found.keys, { fetchedAtMs: startedAtMs - ageMs, from });
+      // Where the peering ended meanwhile, so do these keys, at their first use.
+      held.peering = peering;
       if (held.keys.version !== before) this.#publishers = undefined;
       held.skipped = found.skipped;
       held.failure = undefined;
       held.failures = 0;
-      held.fetchedMs = startedMs;
+      held.fetchedMs = startedMs - ageMs;
       held.dueMs = clock.monotonic() + keyTiming.refreshMs * (1 - jitter * random.unit());
       // Not awaited: reviews need not wait for the disk.
-      void this.#parts.memory?.keep(held.cluster, held.keys);
+      void this.#parts.memory?.keep(held.cluster, held.keys, peering);
     }
-    this.#parts.fetched?.(held.cluster.name, held.failure);
+    this.#parts.fetched?.(held.cluster, held.failure);
     for (const listener of this.#listeners) listener(held.cluster.name);
   }
 }

@@ -4,7 +4,6 @@
 import { createHash, type JsonWebKey } from 'node:crypto';
 import { clusterKind } from '../../api/kinds/cluster.ts';
 import { hasCode } from '../../core/errors/error.ts';
-import { publicMembers } from '../../core/identity/jwt/jwk.ts';
 import { spkiOf } from '../../core/identity/x509/keys.ts';
 import { commitUnfenced } from '../../core/lease/current-fence.ts';
 import type { Log } from '../../core/log/log.ts';
@@ -12,7 +11,7 @@ import { recordReader } from '../../core/store/reader.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
 import type { StoredCluster } from '../clusters/compile-cluster.ts';
 import type { KeySet, VerificationKey } from './cluster-keys.ts';
-import { readJwks } from './jwks.ts';
+import { jwkOf, readJwks } from './jwks.ts';
 
 export const keysCollection = 'auth.cluster-keys';
 
@@ -62,15 +61,16 @@ export class KeyMemory {
     this.#parts = parts;
   }
 
-  /** The keys that some replica fetched last, from the same place. */
+  /** The keys that some replica fetched last, from the same place; of a peer, in the same peering. */
   recall(
     cluster: StoredCluster,
+    peering?: string,
   ):
     | (Pick<KeySet, 'from' | 'fetchedAtMs'> & { readonly keys: readonly VerificationKey[] })
     | undefined {
     const { store, log } = this.#parts;
     const stored = reader.get(store, cluster.name);
-    if (stored === undefined || !isOf(stored, cluster)) return undefined;
+    if (stored === undefined || !isOf(stored, cluster, peering)) return undefined;
     const document = JSON.stringify({ keys: stored.keys.map(({ jwk }) => jwk) });
     let keys: readonly VerificationKey[];
     try {
@@ -84,11 +84,11 @@ export class KeyMemory {
   }
 
   /** Commits only where the keys changed. The time of the fetch is a live fact. */
-  async keep(cluster: StoredCluster, keys: KeySet): Promise<void> {
+  async keep(cluster: StoredCluster, keys: KeySet, peering?: string): Promise<void> {
     const { store, log } = this.#parts;
     const { name } = cluster;
     try {
-      if (!(await this.#keepOnce(cluster, keys))) return;
+      if (!(await this.#keepOnce(cluster, keys, peering))) return;
       const { version, fetchedAtMs } = keys;
       store.facts.merge(keysCollection, name, { uid: cluster.uid, version, fetchedAtMs });
     } catch (error) {
@@ -98,7 +98,28 @@ export class KeyMemory {
     }
   }
 
-  /** Another cluster, with another API server, that published the key at least an hour before this one. */
+  /** Deletes the keys of a cluster that ended. */
+  async forget({ name, uid }: StoredCluster): Promise<void> {
+    const { store, log } = this.#parts;
+    const entry = store.get(keysCollection, name);
+    if (entry === undefined || reader.of(entry).uid !== uid) return;
+    try {
+      await commitUnfenced(store, {
+        expect: [{ collection: keysCollection, name, at: entry.revision }],
+        delete: [{ collection: keysCollection, name }],
+      });
+    } catch (error) {
+      // Another replica did the same, or the Cluster was deleted.
+      if (!hasCode(error, 'HANSA_CONFLICT'))
+        log.warn('cannot delete the stored keys of a cluster', { cluster: name, error });
+    }
+  }
+
+  /**
+   * Another cluster, with another API server, that published the key at least an hour before this one. A peer can
+   * publish public keys that it saw elsewhere, so this site's own clusters come before those of peers, whenever they
+   * began.
+   */
   earlierPublisher(
     cluster: StoredCluster,
     key: VerificationKey,
@@ -107,33 +128,45 @@ export class KeyMemory {
     if (cluster.sharesKeys) return undefined;
     const publishers = this.#publishers().get(idOf(key)) ?? [];
     const sinceMs = publishers.find(({ uid }) => uid === cluster.uid)?.sinceMs ?? nowMs;
-    return publishers.find(
-      (other) => other.sinceMs <= sinceMs - firstByMs && this.#isAnother(other, cluster),
-    )?.name;
+    return publishers.find((other) => {
+      const found = this.#another(other, cluster);
+      if (found === undefined) return false;
+      if ((found.peer === undefined) !== (cluster.peer === undefined)) {
+        return found.peer === undefined;
+      }
+      return other.sinceMs <= sinceMs - firstByMs;
+    })?.name;
   }
 
-  #isAnother({ name, uid }: Publisher, { uid: own, apiServer }: StoredCluster): boolean {
-    if (uid === own) return false;
+  /** Undefined where it is the same cluster, or registered no more. */
+  #another({ name, uid }: Publisher, cluster: StoredCluster): StoredCluster | undefined {
+    if (uid === cluster.uid) return undefined;
     const found = this.#parts.find(name);
-    if (found?.uid !== uid) return false;
-    return apiServer === undefined || found.apiServer !== apiServer;
+    if (found?.uid !== uid) return undefined;
+    const { apiServer, peer } = cluster;
+    if (peer !== undefined) return found.peer?.prefix === peer.prefix ? undefined : found;
+    return apiServer === undefined || found.apiServer !== apiServer ? found : undefined;
   }
 
   /** False where another replica stored newer keys. */
-  async #keepOnce(cluster: StoredCluster, keys: KeySet): Promise<boolean> {
+  async #keepOnce(
+    cluster: StoredCluster,
+    keys: KeySet,
+    peering: string | undefined,
+  ): Promise<boolean> {
     const { store, find } = this.#parts;
     const { name, uid } = cluster;
     const object = store.get(clusterKind.plural, name);
     if (object === undefined || find(name)?.uid !== uid) return false;
     const entry = store.get(keysCollection, name);
     const stored = entry && reader.of(entry);
-    const before = stored !== undefined && isOf(stored, cluster) ? stored : undefined;
+    const before = stored !== undefined && isOf(stored, cluster, peering) ? stored : undefined;
     if (before?.version === keys.version) return true;
     if (before !== undefined && this.#fetchedAtMs(name, before) > keys.fetchedAtMs) return false;
     const since = new Map(before?.keys.map(({ id, sinceMs }) => [id, sinceMs]));
     const next: StoredKeys = {
       uid,
-      origin: originOf(cluster),
+      origin: originOf(cluster, peering),
       version: keys.version,
       from: keys.from,
       changedAtMs: keys.fetchedAtMs,
@@ -176,19 +209,19 @@ export class KeyMemory {
   }
 }
 
-function isOf({ uid, origin }: StoredKeys, cluster: StoredCluster): boolean {
-  return uid === cluster.uid && origin === originOf(cluster);
+function isOf(
+  { uid, origin }: StoredKeys,
+  cluster: StoredCluster,
+  peering: string | undefined,
+): boolean {
+  return uid === cluster.uid && origin === originOf(cluster, peering);
 }
 
-function originOf({ keyOrigin }: StoredCluster): string {
-  return createHash('sha256').update(keyOrigin).digest('base64url');
+function originOf({ keyOrigin }: StoredCluster, peering: string | undefined): string {
+  const origin = peering === undefined ? keyOrigin : JSON.stringify([keyOrigin, peering]);
+  return createHash('sha256').update(origin).digest('base64url');
 }
 
 function idOf({ publicKey }: VerificationKey): string {
   return createHash('sha256').update(spkiOf(publicKey)).digest('base64url');
-}
-
-function jwkOf({ keyId, publicKey }: VerificationKey): JsonWebKey {
-  const members = publicMembers(publicKey.export({ format: 'jwk' }));
-  return keyId === undefined ? members : { ...members, kid: keyId };
 }

@@ -2,6 +2,7 @@
 // the claims of a token. Deprecated: each answer says so, and a counter shows who still calls.
 
 import { clusterKind } from '../../api/kinds/cluster.ts';
+import { forbiddenObject } from '../../core/access/denial.ts';
 import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
 import { decodeBase64url } from '../../core/identity/jwt/jws.ts';
 import { parseJsonBody } from '../../core/json/json-body.ts';
@@ -14,6 +15,7 @@ import {
 } from '../../core/plane/route.ts';
 import { reviewsSubresource } from '../callers/token-reviewer-role.ts';
 import { refuseWebhookAuthenticator } from '../callers/webhook-prefix.ts';
+import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import {
   denied,
   hasRight,
@@ -58,7 +60,8 @@ export function versionOneRoutes(parts: ReviewRouteParts): readonly PlaneRoute[]
       headers: deprecation,
       handle: (request) => {
         hasRight(parts, request);
-        const clusters = parts.clusters.list().map(({ name, issuer }) => ({ name, issuer }));
+        const own = parts.clusters.list().filter(({ peer }) => peer === undefined);
+        const clusters = own.map(({ name, issuer }) => ({ name, issuer }));
         return json(200, { clusters });
       },
     }),
@@ -88,6 +91,7 @@ async function validate(parts: ReviewRouteParts, request: ApiRequest): Promise<P
     );
   try {
     const cluster = registered(parts, asked.cluster);
+    refusePeerCluster(cluster);
     refuseWebhookAuthenticator(request.caller.user, cluster, parts.clusters.list());
     parts.limits.take(request.caller.user, cluster.name);
     const claims = claimsOf(asked.token);
@@ -103,6 +107,16 @@ async function validate(parts: ReviewRouteParts, request: ApiRequest): Promise<P
       return failure(400, 'cluster_not_found', error.message);
     throw error;
   }
+}
+
+/** Version 1 accepts every audience, and answers with names without a prefix. */
+function refusePeerCluster({ name, peer }: ReviewedCluster): void {
+  if (peer === undefined) return;
+  throw forbiddenObject(
+    clusterKind.plural,
+    name,
+    'it is a cluster of a peer, and POST /validate names no audience; use the TokenReview endpoint',
+  );
 }
 
 function readRequest(
