@@ -53,7 +53,7 @@ suite('messages between sites', () => {
     assert.deepEqual(parseRedeemAnswer(encodeMessage(answer)), answer);
     const told = { contractVersion: 1, offers: ['db'], confirmation: true };
     assert.deepEqual(parsePreviewAnswer(encodeMessage(told)), told);
-    const beat = { contractVersion: 1, bundleSequence: 3, offers: [offer] };
+    const beat = { contractVersion: 1, bundleSequence: 3, offers: [offer], clusters: ['app1'] };
     assert.deepEqual(parseHeartbeat(encodeMessage(beat), lubeck, bruges), beat);
     assert.deepEqual(parseAnnouncement(encodeMessage({ bundleSequence: 7 })), {
       bundleSequence: 7,
@@ -69,6 +69,12 @@ suite('messages between sites', () => {
       { offers: [offer, offer] },
       { offers: Array.from({ length: 257 }, (_, i) => ({ ...offer, name: `o${i}` })) },
       { offers: 'db' },
+      { clusters: 'app1' },
+      { clusters: ['app1', 'app1'] },
+      { clusters: ['../app1'] },
+      { clusters: ['app1.novgorod'] },
+      { clusters: [1] },
+      { clusters: Array.from({ length: 129 }, (_, i) => `app${i}`) },
       { bundleSequence: -1 },
       { bundleSequence: 1.5 },
       { contractVersion: 0 },

@@ -6,6 +6,7 @@ import { SpiffeId } from '../api/values/spiffe-id.ts';
 import type { TrustDomain } from '../api/values/trust-domain.ts';
 import { longestIntroductionChars } from '../core/audit/introduction.ts';
 import { peeringError } from './errors.ts';
+import { mostClustersTold } from './grants/granted-clusters.ts';
 import { type Features, featuresIn } from './features.ts';
 import type { AcceptanceAnswer } from './handshake/acceptance.ts';
 import { asText, asVersion, malformed, Message } from './message-reader.ts';
@@ -97,6 +98,8 @@ export interface Heartbeat {
   /** The sequence of the sender's bundle. A receiver with an older one fetches it at once. */
   readonly bundleSequence: number;
   readonly offers: readonly OfferTold[];
+  /** The clusters of the sender that the site of the receiver may read. Absent: the sender does not say. */
+  readonly clusters?: readonly string[];
   /** The receipt: which bundle of the receiver the sender trusts. Absent from sites without receipts. */
   readonly holds?: HeldBundle;
   /** Absent from sites that do not witness logs. */
@@ -232,6 +235,7 @@ export function parseHeartbeat(
     contractVersion: message.version('contractVersion'),
     bundleSequence: message.count('bundleSequence'),
     offers,
+    ...message.optional('clusters', asClusters),
     ...message.optional('holds', (value) => {
       const held = new Message(value);
       return { sequence: held.count('sequence'), hash: held.text('hash', /^[0-9a-f]{64}$/) };
@@ -240,6 +244,14 @@ export function parseHeartbeat(
     ...message.optional('clock', parseClockPart),
     ...message.optional('features', parseFeaturesPart),
   };
+}
+
+function asClusters(value: unknown): readonly string[] {
+  const clusters = new Message({ value }).list('value', mostClustersTold, (item) =>
+    new Message({ item }).text('item', /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/),
+  );
+  if (new Set(clusters).size === clusters.length) return clusters;
+  throw malformed('two clusters have the same name');
 }
 
 export function parseAnnouncement(body: Uint8Array): Announcement {

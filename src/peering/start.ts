@@ -31,7 +31,9 @@ import { Handshake } from './handshake/handshake.ts';
 import { HeartbeatExchange } from './peers/heartbeat-exchange.ts';
 import { Inviter } from './handshake/inviter.ts';
 import type { OfferTold } from './messages.ts';
+import { clustersFor } from './grants/granted-clusters.ts';
 import { offersFor } from './grants/offers.ts';
+import { ownCluster } from './grants/own-clusters.ts';
 import { operatorRoutes } from './routes/operator-routes.ts';
 import { admitPeer } from './peers/admit-peer.ts';
 import { PeerRepository } from './peers/peer-repository.ts';
@@ -138,6 +140,13 @@ export async function startPeering(
     audit,
     offersFor: told,
     ...witnessing,
+    clustersFor: (peer) =>
+      clustersFor(
+        peer,
+        grantsOf(store, peer),
+        (cluster) => ownCluster(store, cluster) !== undefined,
+        clock.now(),
+      ),
   });
   const client = new FederationClient({ connections: planeConnections, settings });
   context.enforcement.register({

@@ -55,13 +55,16 @@ export function rowsOf(catalog: PeerCatalog): readonly (readonly string[])[] {
       [protocol, port].filter((part) => part !== undefined).join('/'),
       description ?? '',
     ]),
-    ...catalog.clusters.map(({ name, scopes, spireTrustDomain }) => [
+    ...catalog.clusters.map(({ name, scopes, issuer, spireTrustDomain }) => [
       'cluster',
       name,
       scopes.join(','),
       '',
       '',
-      spireTrustDomain === undefined ? '' : `SPIRE server of ${spireTrustDomain}`,
+      [
+        ...(issuer === undefined ? [] : [`issuer ${issuer}`]),
+        ...(spireTrustDomain === undefined ? [] : [`SPIRE server of ${spireTrustDomain}`]),
+      ].join(', '),
     ]),
   ];
 }

@@ -23,6 +23,8 @@ export interface CatalogCluster {
   readonly name: string;
   /** What the site of the caller may do. */
   readonly scopes: readonly GrantScope[];
+  /** The issuer of its ServiceAccount tokens, where the caller may read the cluster. */
+  readonly issuer?: string;
   /** The trust domain of its SPIRE server, where the caller may get the bundle of that server. */
   readonly spireTrustDomain?: string;
 }
@@ -55,6 +57,7 @@ export function parseCatalog(body: Uint8Array, sender: TrustDomain): Catalog {
     return {
       name: cluster.text('name', objectName),
       scopes: scopesOf(cluster),
+      ...cluster.optional('issuer', () => cluster.text('issuer', /^\S{1,2048}$/)),
       ...cluster.optional('spireTrustDomain', () => cluster.trustDomain('spireTrustDomain').name),
     };
   });

@@ -20,7 +20,7 @@ export interface CatalogFacts {
   readonly grants: Iterable<Grant>;
   readonly offers: Iterable<Pick<ServiceOffer, 'metadata' | 'spec'>>;
   /** The Clusters of this site. */
-  readonly clusters: Iterable<Pick<CatalogCluster, 'name' | 'spireTrustDomain'>>;
+  readonly clusters: Iterable<Omit<CatalogCluster, 'scopes'>>;
 }
 
 /** Where the question comes from. The site of a peer asks for all of its identities. */
@@ -58,12 +58,10 @@ export function catalogFor(question: CatalogQuestion, facts: CatalogFacts): Cata
     });
   }
   const site = `spiffe://${question.peer}/hansa/site`;
-  const clusters = [...facts.clusters].flatMap(({ name, spireTrustDomain }) => {
+  const clusters = [...facts.clusters].flatMap(({ name, ...details }) => {
     const scopes = scopesOf({ type: 'cluster', name }, site);
-    const isReadable = scopes.includes('read') && spireTrustDomain !== undefined;
-    return scopes.length === 0
-      ? []
-      : [{ name, scopes, ...(isReadable ? { spireTrustDomain } : {}) }];
+    if (scopes.length === 0) return [];
+    return [{ name, scopes, ...(scopes.includes('read') ? details : {}) }];
   });
   return bounded(offers.toSorted(byName), clusters.toSorted(byName));
 }

@@ -6,11 +6,12 @@ import type { FederationGrant } from '../../api/kinds/federation-grant.ts';
 import type { ServiceOffer } from '../../api/kinds/service-offer.ts';
 import { maxHeartbeatBytes, type OfferTold } from '../messages.ts';
 import { maxLogPartBytes } from '../witness/log-part.ts';
+import { maxClustersBytes } from './granted-clusters.ts';
 
 const longestList = 256;
 const longestGrantees = 1024;
 /** Below `maxHeartbeatBytes`, with room for the other fields of a heartbeat. */
-const maxOffersBytes = maxHeartbeatBytes - maxLogPartBytes - 2048;
+const maxOffersBytes = maxHeartbeatBytes - maxLogPartBytes - maxClustersBytes - 2048;
 
 /** Sorted by name, so that equal grants produce equal messages. O(grants + their entries). */
 export function offersFor(

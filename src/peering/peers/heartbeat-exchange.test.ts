@@ -102,6 +102,22 @@ test('a heartbeat without news shows in the status, and is no commit', async () 
   assert.equal(store.revision, revision);
 });
 
+test('the clusters that a peer grants are stored when they change, and go when it does not say', async () => {
+  const { store, peers, heartbeats } = await scene();
+  const clusters = async () => (await peers.get('bruges.example'))?.status?.clusters;
+  await heartbeats.heard('bruges.example', beat());
+  assert.equal(await clusters(), undefined);
+  await heartbeats.heard('bruges.example', beat({ clusters: ['app1'] }));
+  assert.deepEqual(await clusters(), ['app1']);
+  const { revision } = store;
+  await heartbeats.heard('bruges.example', beat({ clusters: ['app1'] }));
+  assert.equal(store.revision, revision);
+  await heartbeats.heard('bruges.example', beat({ clusters: [] }));
+  assert.deepEqual(await clusters(), []);
+  await heartbeats.heard('bruges.example', beat());
+  assert.equal(await clusters(), undefined);
+});
+
 test('a peer keeps the version that the handshake agreed on', async () => {
   const { clock, store, peers, heartbeats, denials } = await scene();
   await peers.note('bruges.example', (status) => ({ ...status, contractVersion: 2 }));

@@ -56,6 +56,7 @@ export interface HeartbeatParts {
   readonly federations: PeerFederations;
   readonly audit: Pick<Audit, 'deny'>;
   readonly offersFor: (peer: string) => readonly OfferTold[];
+  readonly clustersFor?: (peer: string) => readonly string[] | undefined;
   readonly witness?: Pick<Witness, 'part' | 'answer' | 'heard' | 'forget'>;
 }
 
@@ -86,12 +87,14 @@ export class HeartbeatExchange {
 
   /** The current heartbeat of this site for that peer. */
   message(peer: string): Heartbeat {
-    const { store, offersFor } = this.#parts;
+    const { store, offersFor, clustersFor } = this.#parts;
+    const clusters = clustersFor?.(peer);
     const entry = store.get(peersCollection, peer);
     return {
       contractVersion: entry === undefined ? agreedByDefault : versions.of(entry),
       bundleSequence: lastPublished(store)?.sequence ?? 0,
       offers: offersFor(peer),
+      ...(clusters === undefined ? {} : { clusters }),
       ...this.#receipt(peer),
     };
   }
@@ -185,9 +188,10 @@ export class HeartbeatExchange {
       store.facts.merge(peersCollection, name, { uid, lastHeartbeatAt, ...report.live });
     }
     await federations.announced(name, heartbeat.bundleSequence);
-    const told = (status: PeerStatus): PeerStatus => {
+    const told = ({ clusters: _clusters, ...status }: PeerStatus): PeerStatus => {
       const next = {
         ...status,
+        ...(heartbeat.clusters === undefined ? {} : { clusters: heartbeat.clusters }),
         contractVersion: status.contractVersion ?? heartbeat.contractVersion,
         offers: heartbeat.offers,
         ...receiptOf(status, heartbeat, nowMs),
@@ -334,6 +338,7 @@ function isNews(status: PeerStatus, heartbeat: Heartbeat): boolean {
   return (
     status.contractVersion === undefined ||
     !jsonEquals(status.offers, heartbeat.offers) ||
+    !jsonEquals(status.clusters ?? null, heartbeat.clusters ?? null) ||
     isNewReceipt(status, heartbeat) ||
     status.conditions?.find(({ type }) => type === 'Reachable')?.status !== 'True'
   );

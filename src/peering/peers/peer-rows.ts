@@ -38,6 +38,7 @@ function whyText({ state, reason, alert }: PeerSummary): string {
 
 export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly string[])[] {
   const hint = peerHint(peer);
+  const { clusters = [] } = peer;
   const offers = peer.offers.map(
     ({ name, grantedTo }) =>
       `${name} (to ${grantedTo.map((id) => (id === '*' ? 'all' : id)).join(', ')})`,
@@ -58,6 +59,7 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
     ...reportLines(peer),
     ...acceptanceRows(peer),
     ['offers to us', offers.length === 0 ? 'none' : offers.join('; ')],
+    ...(clusters.length === 0 ? [] : [['clusters for us', clusters.join(', ')]]),
   ];
 }
 

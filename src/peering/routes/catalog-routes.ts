@@ -19,6 +19,7 @@ import { catalogFor } from '../grants/catalog.ts';
 import type { CapabilityReport, Catalog } from '../grants/catalog-message.ts';
 import { grantsOf } from '../grants/grants-of-peer.ts';
 import { publishedFor } from '../grants/operated-clusters.ts';
+import { ownCluster } from '../grants/own-clusters.ts';
 import { contractVersions, paths } from '../messages.ts';
 import { PeerRate } from '../peers/peer-rate.ts';
 import { readLimit } from '../timing.ts';
@@ -53,10 +54,13 @@ export function catalogRoutes({ store, clock }: CatalogRoutesParts): readonly Pl
               peer: peers.get(store, name),
               grants: grantsOf(store, name),
               offers: offers.list(store),
-              clusters: store.list(clusterKind.plural).entries.map(({ name: cluster }) => {
+              clusters: store.list(clusterKind.plural).entries.flatMap(({ name: cluster }) => {
+                const own = ownCluster(store, cluster);
+                if (own === undefined) return [];
                 const published = publishedFor(store, cluster);
                 return {
                   name: cluster,
+                  issuer: own.issuer,
                   ...(published && { spireTrustDomain: published.trustDomain }),
                 };
               }),

@@ -96,6 +96,8 @@ export interface PeerSummary extends ReportSummary {
   /** The steps with which it was accepted. */
   readonly acceptance?: Acceptance;
   readonly offers: readonly { readonly name: string; readonly grantedTo: readonly string[] }[];
+  /** The clusters of the peer that this site may read; absent where the peer does not say. */
+  readonly clusters?: readonly string[];
   readonly bundle?: {
     readonly fresh: boolean;
     readonly syncedAt?: string;
@@ -422,6 +424,7 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
     ...(status?.contractVersion === undefined ? {} : { contractVersion: status.contractVersion }),
     ...(status?.acceptance === undefined ? {} : { acceptance: status.acceptance }),
     ...reportSummary(status),
+    ...(status?.clusters === undefined ? {} : { clusters: status.clusters }),
     offers: (status?.offers ?? []).map((offer) => ({
       name: offer.name,
       grantedTo: offer.grantedTo,
