@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Figure } from './figure.ts';
-import { report } from './report.ts';
+import { missedPromises, report } from './report.ts';
 
 const run = {
   started: new Date('2026-11-16T05:00:00Z'),
@@ -56,4 +56,12 @@ test('the page says what was lost, and which run it comes from', () => {
 
 test('a page without losses says so', () => {
   assert.match(report(figures.slice(0, 1), run), /Promises that do not hold: none\./);
+});
+
+test('a missed promise is told from a missed aim', () => {
+  assert.deepEqual(
+    missedPromises(figures).map(({ bench }) => bench),
+    ['slow', 'limited'],
+  );
+  assert.deepEqual(missedPromises(figures.slice(0, 1)), []);
 });

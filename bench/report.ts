@@ -31,14 +31,21 @@ ${growth}
 `;
 }
 
+/** The figures that miss what is promised. */
+export function missedPromises(figures: readonly Figure[]): readonly Figure[] {
+  return figures.filter((figure) => misses(figure, 'promise'));
+}
+
+function misses(figure: Figure, what: Verdict['what']): boolean {
+  return verdicts(figure).some((verdict) => verdict.what === what && !verdict.held);
+}
+
 function summary(figures: readonly Figure[]): string {
   const names = (wanted: (figure: Figure) => boolean): string =>
     figures
       .filter(wanted)
       .map(({ bench }) => bench)
       .join('; ') || 'none';
-  const misses = (figure: Figure, what: Verdict['what']): boolean =>
-    verdicts(figure).some((verdict) => verdict.what === what && !verdict.held);
   return `**Won and lost.**
 - Slower or larger than the anchor: ${names(({ ratio = 1 }) => ratio < 1)}.
 - Promises that do not hold: ${names((figure) => misses(figure, 'promise'))}.
