@@ -9,12 +9,12 @@ import { KeptConnections } from '../src/core/identity/tls/kept-connections.ts';
 import { TlsTransport } from '../src/core/identity/tls/tls-transport.ts';
 import { encodeMessage, maxHeartbeatBytes, paths } from '../src/peering/messages.ts';
 import { messageCost, messageLimit } from '../src/peering/timing.ts';
-import { adminClient, type ApiClient } from '../test/e2e/api-client.ts';
+import { adminClient } from '../test/e2e/api-client.ts';
 import { startDaemon, temporaryFolder } from '../test/e2e/daemon.ts';
 import { freePort } from '../test/e2e/free-ports.ts';
 import { Attacker } from '../test/e2e/thread-attacker.ts';
 import { type Figure, median, rounded } from './figure.ts';
-import { done } from './peered-sites.ts';
+import { done, invitationFor } from './peered-sites.ts';
 import { cpuSeconds } from './process-stat.ts';
 import { sized } from './size.ts';
 
@@ -30,13 +30,6 @@ interface Spent {
   /** CPU time of both sides for one heartbeat. */
   readonly microsEach: number;
   readonly siteMicrosEach: number;
-}
-
-async function invited(admin: ApiClient, trustDomain: string): Promise<string> {
-  const { text } = await done(
-    admin.request('POST', '/hansa/v1/peering/invite', { body: { for: trustDomain } }),
-  );
-  return (JSON.parse(text) as { readonly invitation: string }).invitation;
 }
 
 const address = `127.0.0.1:${await freePort()}`;
@@ -62,7 +55,7 @@ try {
   const { bundle } = parseSpiffeBundle(document, lubeck);
   for (let i = 0; i < peerCount; i++) {
     const peer = new Attacker(`peer-${i}.example`);
-    const told = await peer.redeem(site, await invited(admin, peer.trustDomain));
+    const told = await peer.redeem(site, await invitationFor({ admin }, peer.trustDomain));
     if (told.status !== 200) throw new Error(`cannot enrol ${peer.trustDomain}: ${told.text}`);
     const connections = new KeptConnections({
       transport: new TlsTransport({ clock: systemClock, credential: () => peer.credential }),

@@ -19,7 +19,12 @@ export interface BenchSite {
   readonly workload: WorkloadStream;
 }
 
-export async function openSite(name: string, path: string): Promise<BenchSite> {
+/** With a workload of this path, and with these flags beside those that it needs. */
+export async function openSite(
+  name: string,
+  path: string,
+  flags: readonly string[] = [],
+): Promise<BenchSite> {
   const trustDomain = `${name}.example`;
   const address = `127.0.0.1:${await freePort()}`;
   const daemon = await startDaemon(join(temporaryFolder(), name), [
@@ -29,6 +34,7 @@ export async function openSite(name: string, path: string): Promise<BenchSite> {
     address,
     '--advertise',
     `https://${address}`,
+    ...flags,
   ]);
   const admin = adminClient(daemon.dataDir);
   // Of every federation, so that it names none: an invited site that is named already has to be
@@ -91,26 +97,57 @@ export interface Times {
   readonly usableMs: number;
 }
 
-/** What `hansa peer accept` sends, then a grant, without the start of a process for each. */
-export async function becomePeers(lubeck: BenchSite, bruges: BenchSite): Promise<Times> {
+/** An invitation for the site of this trust domain, as one line. */
+export async function invitationFor(
+  inviter: Pick<BenchSite, 'admin'>,
+  trustDomain: string,
+): Promise<string> {
   const invited = await done(
-    lubeck.admin.request('POST', `${peering}/invite`, { body: { for: bruges.trustDomain } }),
+    inviter.admin.request('POST', `${peering}/invite`, { body: { for: trustDomain } }),
   );
-  const { invitation } = JSON.parse(invited.text) as { readonly invitation: string };
-  const started = performance.now();
+  return (JSON.parse(invited.text) as { readonly invitation: string }).invitation;
+}
+
+/** What `hansa peer accept` sends, without the start of a process. */
+export async function acceptInvitation(
+  acceptor: Pick<BenchSite, 'admin'>,
+  invitation: string,
+): Promise<void> {
   for (const step of ['preview', 'accept']) {
-    await done(bruges.admin.request('POST', `${peering}/${step}`, { body: { invitation } }));
+    await done(acceptor.admin.request('POST', `${peering}/${step}`, { body: { invitation } }));
   }
-  await until(() => isActive(lubeck, bruges), 'active at the inviter');
-  await until(() => isActive(bruges, lubeck), 'active at the acceptor');
-  const activeMs = performance.now() - started;
-  await create(lubeck.admin, 'FederationGrant', 'federationgrants', 'bruges-db', {
-    peer: bruges.trustDomain,
+}
+
+export async function offerDatabase(site: Pick<BenchSite, 'admin' | 'trustDomain'>): Promise<void> {
+  await create(site.admin, 'ServiceOffer', 'serviceoffers', 'db', {
+    spiffeID: `spiffe://${site.trustDomain}/db`,
+  });
+}
+
+/** The database of the site, for the workload `web` of the peer. */
+export async function grantDatabase(
+  { admin }: Pick<BenchSite, 'admin'>,
+  peer: string,
+): Promise<void> {
+  const name = `${peer.replace('.example', '')}-db`;
+  await create(admin, 'FederationGrant', 'federationgrants', name, {
+    peer,
     offers: ['db'],
-    nodeInstances: { ids: ['spiffe://bruges.example/web'] },
+    nodeInstances: { ids: [`spiffe://${peer}/web`] },
     networks: { unrestricted: true },
     sourceCIDRs: { unrestricted: true },
   });
+}
+
+/** What `hansa peer accept` sends, then a grant. */
+export async function becomePeers(lubeck: BenchSite, bruges: BenchSite): Promise<Times> {
+  const invitation = await invitationFor(lubeck, bruges.trustDomain);
+  const started = performance.now();
+  await acceptInvitation(bruges, invitation);
+  await until(() => isActive(lubeck, bruges), 'active at the inviter');
+  await until(() => isActive(bruges, lubeck), 'active at the acceptor');
+  const activeMs = performance.now() - started;
+  await grantDatabase(lubeck, bruges.trustDomain);
   await Promise.all([
     lubeck.workload.until(bruges.trustDomain, 1),
     bruges.workload.until(lubeck.trustDomain, 1),
@@ -139,25 +176,28 @@ export async function part(lubeck: BenchSite, bruges: BenchSite): Promise<void> 
 /** Two new sites that know nothing of each other, while `use` runs. */
 export async function withSites<T>(
   use: (lubeck: BenchSite, bruges: BenchSite) => Promise<T>,
+  flags: readonly string[] = [],
 ): Promise<T> {
   const sites: BenchSite[] = [];
   try {
-    sites.push(await openSite('lubeck', 'db'), await openSite('bruges', 'web'));
+    sites.push(await openSite('lubeck', 'db', flags), await openSite('bruges', 'web', flags));
     const [lubeck, bruges] = sites as [BenchSite, BenchSite];
-    await create(lubeck.admin, 'ServiceOffer', 'serviceoffers', 'db', {
-      spiffeID: 'spiffe://lubeck.example/db',
-    });
+    await offerDatabase(lubeck);
     return await use(lubeck, bruges);
   } finally {
-    for (const { workload, admin, daemon } of sites) {
-      workload.close();
-      admin.close();
-      await daemon.signal('SIGTERM');
-    }
+    await closeSites(sites);
+  }
+}
+
+export async function closeSites(sites: readonly BenchSite[]): Promise<void> {
+  for (const { workload, admin, daemon } of sites) {
+    workload.close();
+    admin.close();
+    await daemon.signal('SIGTERM');
   }
 }
 
 /** Makes an authority that is published from now on. */
-export async function prepareAuthority({ admin }: BenchSite): Promise<void> {
+export async function prepareAuthority({ admin }: Pick<BenchSite, 'admin'>): Promise<void> {
   await done(admin.request('POST', '/hansa/v1/trust/authorities/prepare'));
 }
