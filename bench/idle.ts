@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startProgram, temporaryFolder } from '../test/e2e/daemon.ts';
 import { type Figure, median, rounded } from './figure.ts';
+import { nodeEnvironment, nodeOptions } from './node-options.ts';
 import { residentBytes } from './process-stat.ts';
 import { sized } from './size.ts';
 
@@ -12,8 +13,6 @@ const rounds = sized(5, 1);
 /** An idle site returns memory after a minute. */
 const settleMs = sized(75_000, 0);
 
-/** As the launcher starts a site. */
-const nodeOptions = ['--disable-sigusr1', '--max-semi-space-size=8', '--expose-gc'];
 const main = join(import.meta.dirname, 'idle-main.ts');
 
 async function measure(without: boolean): Promise<number> {
@@ -24,7 +23,7 @@ async function measure(without: boolean): Promise<number> {
   const dataDir = join(temporaryFolder(), 'site');
   const site = ['server', '--data-dir', dataDir, '--trust-domain', 'lubeck.example', ...listeners];
   const program = startProgram(process.execPath, [...nodeOptions, main, ...site], {
-    MALLOC_ARENA_MAX: '2',
+    ...nodeEnvironment,
     WITHOUT_KUBERNETES: without ? '1' : '0',
   });
   try {

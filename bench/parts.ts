@@ -1,10 +1,10 @@
 // The benchmarks that are separate programs, in the order of docs/benchmarks.md.
 
 /**
- * Compared with SQLite, with cryptography only, (`thread`) with two SPIRE servers, and (`heartbeats`) with the same
- * without kept connections.
+ * Compared with SQLite, with cryptography only, (`thread`) with two SPIRE servers and without witnessing,
+ * (`heartbeats`) with the same without kept connections, and (`peers`) with the same of a few peers.
  */
-export const siteParts = ['store', 'audit', 'identity', 'thread', 'heartbeats'] as const;
+export const siteParts = ['store', 'audit', 'identity', 'thread', 'heartbeats', 'peers'] as const;
 
 /** Compared with SPIRE. */
 export const trustParts = ['bundle', 'mint', 'streams', 'federations', 'agents'] as const;
