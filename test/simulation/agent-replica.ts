@@ -9,6 +9,7 @@ import { Audit } from '../../src/core/audit/log.ts';
 import { HansaError } from '../../src/core/errors/error.ts';
 import type { SiteAuthority } from '../../src/core/identity/authority/authority.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
+import { EnforcementPoints } from '../../src/core/plane/enforcement.ts';
 import { LeaseLeadership } from '../../src/core/reconcile/lease-leadership.ts';
 import { ReconcileRuntime } from '../../src/core/reconcile/runtime.ts';
 import { changeSource } from '../../src/core/reconcile/source.ts';
@@ -81,6 +82,7 @@ export async function startReplica(place: ReplicaPlace): Promise<SiteReplica> {
     audit,
     authority,
     agentSections,
+    enforcement: new EnforcementPoints(),
     members,
     siteNames: [],
     jwtIssuer: undefined,

@@ -8,6 +8,7 @@ import { HansaError } from '../errors/error.ts';
 import { TokenBuckets } from '../limits/token-buckets.ts';
 import type { Log } from '../log/log.ts';
 import type { AgentCall } from '../plane/stream.ts';
+import type { StreamHoldings } from './agent-holdings.ts';
 import type { PresentAgent } from './agent-sessions.ts';
 import type { SignForAgent, SigningAgent } from './agent-signer.ts';
 import type { ChannelMetrics } from './channel-metrics.ts';
@@ -53,6 +54,7 @@ export class AgentStream {
   readonly #signs: SignAnswers;
   /** Undefined until the stream holds the claim: another process must not speak for the agent. */
   #presence: PresentAgent | undefined;
+  #holdings: StreamHoldings | undefined;
   readonly #caller: SigningAgent;
   readonly #exporter: Buffer;
   readonly #budget: TokenBuckets<number>;
@@ -120,8 +122,9 @@ export class AgentStream {
   }
 
   /** Starts to send states: the claim is held, and the store has reached the agent's revision. */
-  begin(held: HeldState | undefined, presence: PresentAgent): void {
+  begin(held: HeldState | undefined, presence: PresentAgent, holdings?: StreamHoldings): void {
     this.#presence = presence;
+    this.#holdings = holdings;
     this.#held = held;
     this.#isReady = true;
     this.#ready.resolve();
@@ -153,6 +156,7 @@ export class AgentStream {
     const step = isEqual ? noDifference : difference(held?.items ?? [], items);
     const isLast = this.#call.isRevoked === true;
     this.#sent = { version, items, whole: held === undefined, isLast };
+    this.#holdings?.sends(items, step);
     this.#parts.metrics.sentState(held === undefined ? 'whole' : 'change');
     const messages = stateMessages({ ...step, version, base: held?.version.hash });
     this.#outbox.state(messages, () => this.#awaitAcknowledgement(version));
@@ -230,10 +234,12 @@ export class AgentStream {
     this.#acknowledgeTimer?.cancel();
     this.#sent = undefined;
     if (refused === '') {
+      this.#holdings?.acknowledged();
       this.#held = { version: sent.version, items: sent.items };
       this.#isConfirmed = true;
       if (sent.isLast) throw revoked();
     } else {
+      this.#holdings?.refused();
       this.#parts.metrics.refusedState();
       this.#parts.log.warn('an agent refused a state', { agent: this.agent, refused, revision });
       if (sent.whole) {

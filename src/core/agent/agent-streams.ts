@@ -11,6 +11,7 @@ import type { Log } from '../log/log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { AgentCall, PlaneRpc } from '../plane/stream.ts';
 import type { Store } from '../store/store.ts';
+import type { AgentHoldings } from './agent-holdings.ts';
 import type { AgentPresence, AgentSessions } from './agent-sessions.ts';
 import type { SignForAgent } from './agent-signer.ts';
 import { AgentStream, type AgentStreamParts } from './agent-stream.ts';
@@ -42,6 +43,7 @@ export interface AgentStreamsParts {
   readonly sections: AgentSections;
   readonly sessions: AgentSessions;
   readonly presence: AgentPresence;
+  readonly holdings?: AgentHoldings;
   readonly sign: SignForAgent;
   readonly audit: Pick<Audit, 'deny'>;
 }
@@ -209,8 +211,20 @@ export class AgentStreams {
         end: (error) => stream.end(error),
       });
       // It may have ended during the claim.
-      if (ended.aborted) release();
-      else ended.addEventListener('abort', release, { once: true });
+      if (ended.aborted) {
+        release();
+        return;
+      }
+      const holdings = this.#parts.holdings?.opened(stream.agent);
+      ended.addEventListener(
+        'abort',
+        () => {
+          // First: the release stores what the agent holds.
+          holdings?.ended();
+          release();
+        },
+        { once: true },
+      );
       const isOurs = hello.held?.version.incarnation === this.#parts.incarnation;
       const held = isOurs ? hello.held : undefined;
       if (held !== undefined) await this.#catchUp.reach(held.version, ended);
@@ -221,7 +235,7 @@ export class AgentStreams {
         address: call.address,
       });
       ended.addEventListener('abort', () => presence.disconnected(), { once: true });
-      stream.begin(held, presence);
+      stream.begin(held, presence, holdings);
     } catch (error) {
       stream.end(toHansaError(error));
     }

@@ -21,6 +21,7 @@ import {
   forgeRoot,
 } from '../../core/identity/x509/test-forge.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
+import { EnforcementPoints } from '../../core/plane/enforcement.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 import { openStore } from '../../core/store/open.ts';
 import { Limits } from '../../server/http/limits.ts';
@@ -92,6 +93,7 @@ async function site(t: TestContext, agents: readonly string[] = ['crane', 'hoist
   const channel = agentChannel({
     ...common,
     agentSections,
+    enforcement: new EnforcementPoints(),
     incarnation: 'one',
     members,
     sign: () => Promise.reject(new Error('no signer')),

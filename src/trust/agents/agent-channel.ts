@@ -10,6 +10,7 @@ import { StoreSource } from '../../core/reconcile/source.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import { agentEpoch, epochCollection } from './agent-epoch.ts';
 import { AgentFacts } from './agent-facts.ts';
+import { HeldByAgents } from './holdings/agent-holdings.ts';
 import { signingProblem } from '../join/conflicts.ts';
 import type { Members } from '../join/members.ts';
 import { SessionClaims } from './session-claims.ts';
@@ -17,7 +18,15 @@ import { SessionClaims } from './session-claims.ts';
 export interface AgentChannelParts
   extends Pick<
     PlaneContext,
-    'trustDomain' | 'store' | 'clock' | 'random' | 'log' | 'metrics' | 'audit' | 'agentSections'
+    | 'trustDomain'
+    | 'store'
+    | 'clock'
+    | 'random'
+    | 'log'
+    | 'metrics'
+    | 'audit'
+    | 'agentSections'
+    | 'enforcement'
   > {
   /** Identifies the database. */
   readonly incarnation: string;
@@ -33,8 +42,11 @@ export interface AgentChannel extends Required<Pick<RunningPlane, 'rpcs'>> {
 
 export function agentChannel(parts: AgentChannelParts): AgentChannel {
   const { store, clock, random, members, agentSections: sections } = parts;
+  const holdings = new HeldByAgents(parts);
+  const unregister = parts.enforcement.registerRemote(holdings);
   const sessions = new SessionClaims({
     ...parts,
+    released: (agent) => holdings.released(agent),
     replica: random.uuid(),
     conflicts: {
       problemOf: (agent) => {
@@ -55,6 +67,7 @@ export function agentChannel(parts: AgentChannelParts): AgentChannel {
     sections,
     sessions,
     presence: facts,
+    holdings,
   });
   // Agents must know a new epoch before the next change.
   const epochs = new StoreSource({ store, clock, collection: epochCollection }).start({
@@ -69,6 +82,8 @@ export function agentChannel(parts: AgentChannelParts): AgentChannel {
       streams.stop();
       sessions.stop();
       facts.stop();
+      unregister();
+      holdings.stop();
     },
   };
 }

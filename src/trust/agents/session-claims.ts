@@ -10,7 +10,7 @@ import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { commitFenced } from '../../core/lease/current-fence.ts';
 import type { Log } from '../../core/log/log.ts';
-import type { AuditRow, Store, Watch } from '../../core/store/store.ts';
+import type { AuditRow, Commit, Store, Watch } from '../../core/store/store.ts';
 import {
   type Claimant,
   type SessionRecord,
@@ -34,6 +34,8 @@ export interface SessionClaimsParts {
     /** Resolves when it is durable. `why` is a clause. */
     mark(agent: string, why: string, audit: readonly AuditRow[]): Promise<unknown>;
   };
+  /** Changes that belong to the end of the agent's stream, in the commit that releases its claim. */
+  readonly released?: (agent: string) => Pick<Commit, 'put' | 'delete'>;
 }
 
 /**
@@ -275,7 +277,7 @@ export class SessionClaims implements AgentSessions {
         this.#parts.conflicts.problemOf(agent) === undefined
           ? undefined
           : { ...record, holder: { ...record.holder, hasEnded: true as const } };
-      if (await this.#write(agent, revision, ended)) return;
+      if (await this.#write(agent, revision, ended, this.#parts.released?.(agent))) return;
     }
   }
 
@@ -289,15 +291,18 @@ export class SessionClaims implements AgentSessions {
     agent: string,
     revision: number,
     record: SessionRecord | undefined,
+    also: Pick<Commit, 'put' | 'delete'> = {},
   ): Promise<boolean> {
     const place = { collection: sessionsCollection, name: agent };
     const bytes = record && Buffer.from(JSON.stringify(record));
     try {
       await commitFenced(this.#parts.store, {
         expect: [{ ...place, at: revision === 0 ? 'absent' : revision }],
-        ...(bytes === undefined
-          ? { delete: [place] }
-          : { put: [{ ...place, encode: () => bytes }] }),
+        put: [
+          ...(bytes === undefined ? [] : [{ ...place, encode: () => bytes }]),
+          ...(also.put ?? []),
+        ],
+        delete: [...(bytes === undefined ? [place] : []), ...(also.delete ?? [])],
       });
       return true;
     } catch (error) {

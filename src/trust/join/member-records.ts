@@ -8,7 +8,9 @@ export const membersCollection = 'trust.members';
 /** Refusals of older SVIDs, by the name of the member's record. */
 export const refusalsCollection = 'trust.member-refusals';
 /** The sessions of agents, by name. */
-const sessionsCollection = 'trust.agent-sessions';
+export const sessionsCollection = 'trust.agent-sessions';
+/** What agents held when they were connected last, by name. */
+export const holdingsCollection = 'trust.agent-holdings';
 
 export interface RecordName {
   readonly collection: string;
@@ -31,6 +33,7 @@ export function recordsOf(instance: string): readonly RecordName[] {
       : [
           { collection: agentKind.plural, name: agent },
           { collection: sessionsCollection, name: agent },
+          { collection: holdingsCollection, name: agent },
         ]),
   ];
 }

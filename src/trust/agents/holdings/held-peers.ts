@@ -1,0 +1,82 @@
+// Decides from the items of a state which peers an agent trusts that holds this state. Pure.
+
+import { peerDistrust } from '../../../api/grants.ts';
+import { type FederationPeer, federationPeerKind } from '../../../api/kinds/federation-peer.ts';
+import { peerLabel, spiffeFederationKind } from '../../../api/kinds/spiffe-federation.ts';
+import type { AgentItem, ItemName } from '../../../core/agent/state.ts';
+import { parseBoundedJson } from '../../../core/json/strict-json.ts';
+import type { StoredFederation } from '../../federation/federated-bundles.ts';
+
+const peersCollection = federationPeerKind.plural;
+const federationsCollection = spiffeFederationKind.plural;
+
+/** Many agents share an item. */
+const trusted = new WeakMap<AgentItem, boolean>();
+
+/** The trust domains that a difference of two states is about. */
+export function trustDomainsOf(items: Iterable<ItemName>): ReadonlySet<string> {
+  const names = new Set<string>();
+  for (const { collection, name } of items) {
+    if (collection === peersCollection || collection === federationsCollection) names.add(name);
+  }
+  return names;
+}
+
+/**
+ * Those of the trust domains whose SVIDs an agent with this state accepts, or whose bundle it gives to
+ * workloads. Linear in the items.
+ */
+export function trustedOf(
+  items: Iterable<AgentItem>,
+  trustDomains: ReadonlySet<string>,
+): ReadonlySet<string> {
+  const federations = new Map<string, AgentItem>();
+  const peers = new Map<string, AgentItem>();
+  for (const item of items) {
+    if (item.collection === federationsCollection && trustDomains.has(item.name)) {
+      federations.set(item.name, item);
+    } else if (item.collection === peersCollection && trustDomains.has(item.name)) {
+      peers.set(item.name, item);
+    }
+  }
+  const found = new Set<string>();
+  for (const [name, federation] of federations) {
+    const peer = peers.get(name);
+    // A federation that belongs to a peer counts only with it.
+    const isTrusted = peer === undefined ? !belongsToPeer(federation) : isTrustedPeer(peer);
+    if (isTrusted && isUsable(federation)) found.add(name);
+  }
+  return found;
+}
+
+/** The peers that an agent with this state trusts. Reads no bundle of another trust domain. */
+export function trustedPeers(items: readonly AgentItem[]): ReadonlySet<string> {
+  const peers = items.filter((item) => item.collection === peersCollection && isTrustedPeer(item));
+  return trustedOf(items, new Set(peers.map(({ name }) => name)));
+}
+
+function isTrustedPeer(item: AgentItem): boolean {
+  return kept(item, (object) => peerDistrust(item.name, object as FederationPeer) === undefined);
+}
+
+function isUsable(item: AgentItem): boolean {
+  return kept(item, (object) => {
+    const { spec, status } = object as StoredFederation;
+    return spec?.quarantined !== true && status?.bundle !== undefined;
+  });
+}
+
+function kept(item: AgentItem, decide: (object: unknown) => boolean): boolean {
+  let known = trusted.get(item);
+  if (known === undefined) {
+    known = decide(parseBoundedJson(item.value, Infinity));
+    trusted.set(item, known);
+  }
+  return known;
+}
+
+/** Only asked where the peer is missing. */
+function belongsToPeer(item: AgentItem): boolean {
+  const { metadata } = parseBoundedJson(item.value, Infinity) as StoredFederation;
+  return metadata?.labels?.[peerLabel] !== undefined;
+}

@@ -1,0 +1,14 @@
+// The record of what an agent held when its last stream ended: the peers that it trusts while it is not
+// connected. The commit that releases the claim writes it. Without a record, the site does not know.
+
+import { recordReader } from '../../../core/store/reader.ts';
+import { holdingsCollection } from '../../join/member-records.ts';
+
+export { holdingsCollection };
+
+export interface HoldingsRecord {
+  /** In order. */
+  readonly peers: readonly string[];
+}
+
+export const holdingsReader = recordReader<HoldingsRecord>(holdingsCollection);
