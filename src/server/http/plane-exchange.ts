@@ -130,7 +130,10 @@ export function answerPlane(
   return answered(exchange, route.handle(new PlaneExchange(exchange, params, undefined)));
 }
 
-/** Authorizes the caller now, and again when the body is complete. */
+/**
+ * Authorizes the caller now, and again when the body is complete. A peer that was suspended or revoked while
+ * the handler ran gets no answer of it.
+ */
 export function answerFederation(
   exchange: Exchange,
   params: RouteParams,
@@ -143,7 +146,22 @@ export function answerFederation(
     request.admit(check);
     exchange.authorize = () => request.admit(check);
   }
-  return answered(exchange, route.handle(request));
+  const answer = route.handle(request);
+  if (check !== undefined && route.allow === 'peer' && answer instanceof Promise) {
+    return answerAdmitted(exchange, request, check, answer);
+  }
+  return answered(exchange, answer);
+}
+
+async function answerAdmitted(
+  exchange: Exchange,
+  request: PlaneExchange,
+  check: FederationCheck,
+  answer: Promise<PlaneResponse>,
+): Promise<void> {
+  const made = await answer;
+  request.admit(check);
+  respondPlane(exchange, made);
 }
 
 function answered(

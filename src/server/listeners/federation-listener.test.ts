@@ -80,6 +80,19 @@ const routes: readonly FederationRoute[] = [
   },
 ];
 
+/** What a slow handler of a route for peers does before it answers. */
+let working: () => Promise<void> = () => Promise.resolve();
+const forPeers: FederationRoute = {
+  listener: 'federation',
+  method: 'GET',
+  path: '/slow',
+  allow: 'peer',
+  handle: async (request) => {
+    await working();
+    return { status: 200, contentType: 'text/plain', body: `for ${request.peer.name}` };
+  },
+};
+
 interface Denial {
   readonly peer: string | undefined;
   readonly code: string;
@@ -94,6 +107,7 @@ after(() => {
 async function scene() {
   const bundles = new BundleTable().set('bruges.example', bruges);
   const denials: Denial[] = [];
+  const suspended = new Set<string>();
   const dispatcher = new FederationDispatcher({
     clock: systemClock,
     random: systemRandom,
@@ -105,7 +119,20 @@ async function scene() {
     ),
     bodyWithinMs: 1_000,
     bundles,
-    routes,
+    routes: [...routes, forPeers],
+    directories: {
+      peers: {
+        find: (svid) => {
+          const trustDomain = svid?.id.trustDomain;
+          if (trustDomain === undefined || suspended.has(trustDomain.name)) return 'it is no peer';
+          return { name: trustDomain.name, uid: 'u', trustDomain };
+        },
+        lacks: () => undefined,
+        refuse: (_request, reason) => new HansaError('HANSA_FORBIDDEN', `Refused: ${reason}.`),
+        deny: () => new HansaError('HANSA_FORBIDDEN', 'Denied.'),
+        onChange: () => () => undefined,
+      },
+    },
     denied: (who, { code }, { route }) => denials.push({ peer: who, code, route }),
   });
   const server = createSecureServer(
@@ -131,7 +158,7 @@ async function scene() {
     closing.push(() => connection.close());
     return connection;
   };
-  return { bundles, denials, url, connectAs };
+  return { bundles, denials, suspended, url, connectAs };
 }
 
 const get = (path: string, headers: Record<string, string> = {}) =>
@@ -194,6 +221,45 @@ suite('who calls', () => {
     assert.equal((await askWho(connection)).peer, undefined);
     bundles.set('bruges.example', bruges);
     assert.equal((await askWho(connection)).peer, 'spiffe://bruges.example/hansa/site');
+  });
+});
+
+suite('a peer whose call is under way', () => {
+  const slow = async (change: (parts: Awaited<ReturnType<typeof scene>>) => void) => {
+    const parts = await scene();
+    const connection = await parts.connectAs(peer);
+    const started = Promise.withResolvers<void>();
+    const finish = Promise.withResolvers<void>();
+    working = () => {
+      started.resolve();
+      return finish.promise;
+    };
+    const answer = connection.request(get('/slow'), 10_000);
+    await started.promise;
+    change(parts);
+    finish.resolve();
+    const { status, body } = await answer;
+    return { status, body: body.toString(), denials: parts.denials };
+  };
+
+  test('gets its answer', async () => {
+    const { status, body } = await slow(() => undefined);
+    assert.deepEqual([status, body], [200, 'for bruges.example']);
+  });
+
+  test('gets none if it is suspended, or its bundle ends, before the answer is ready', async () => {
+    for (const change of [
+      ({ suspended }: Awaited<ReturnType<typeof scene>>) => suspended.add('bruges.example'),
+      ({ bundles }: Awaited<ReturnType<typeof scene>>) => bundles.remove('bruges.example'),
+    ]) {
+      const { status, body, denials } = await slow(change);
+      assert.equal(status, 403);
+      assert.doesNotMatch(body, /for bruges/);
+      assert.deepEqual(
+        denials.map(({ route }) => route),
+        ['/slow'],
+      );
+    }
   });
 });
 
