@@ -1,5 +1,6 @@
 // Starts the peering plane in a site: creates its controllers and routes.
 
+import { hostname } from 'node:os';
 import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
@@ -18,7 +19,8 @@ import { admitGrant } from './grants/admit-grant.ts';
 import { grantsOf } from './grants/grants-of-peer.ts';
 import { announcementController } from './controllers/announcement-controller.ts';
 import { connectionController } from './controllers/connection-controller.ts';
-import { enforcementController } from './controllers/enforcement.ts';
+import { enforcementController } from './controllers/enforcement-controller.ts';
+import { enforcementReportController } from './controllers/enforcement-report-controller.ts';
 import { grantController } from './controllers/grant-controller.ts';
 import { spireBundleController } from './controllers/spire-bundle-controller.ts';
 import { heartbeatController } from './controllers/heartbeat-controller.ts';
@@ -27,6 +29,8 @@ import { catalogRoutes } from './routes/catalog-routes.ts';
 import { clusterBundleRoute } from './routes/cluster-bundle-route.ts';
 import { federationRoutes } from './routes/federation-routes.ts';
 import { peerCatalogRoute } from './routes/peer-catalog-route.ts';
+import { peeringPoints } from './enforcement/peering-points.ts';
+import { Replicas } from './enforcement/replicas.ts';
 import { Handshake } from './handshake/handshake.ts';
 import { HeartbeatExchange } from './peers/heartbeat-exchange.ts';
 import { Inviter } from './handshake/inviter.ts';
@@ -40,7 +44,6 @@ import { PeerRepository } from './peers/peer-repository.ts';
 import { peerDirectory } from './peers/peer-directory.ts';
 import { PeerFederations, type SpiffeFederation } from './peers/peer-federation.ts';
 import { observePeers } from './peers/peer-metrics.ts';
-import { distrustOf } from './peers/peer-states.ts';
 import { Peerings } from './handshake/peerings.ts';
 import type { PeeringSettings } from './settings.ts';
 import { wishesOf } from './peers/wishes.ts';
@@ -149,14 +152,13 @@ export async function startPeering(
       ),
   });
   const client = new FederationClient({ connections: planeConnections, settings });
-  context.enforcement.register({
-    name: 'api',
-    refuses: (name) => {
-      const peer = peersReader.get(store, name);
-      return peer === undefined || distrustOf(peer) !== undefined;
-    },
-  });
+  for (const point of peeringPoints({ store, connections: [connections, planeConnections] })) {
+    context.enforcement.register(point);
+  }
   await handshake.sweep();
+  const replicas = new Replicas({ ...context, host: hostname() });
+  await replicas.start();
+  const enforcement = { ...context, replicas };
   observePeers(metrics, store, () => clock.now());
   observeLogs(metrics, witness);
   const results = metrics.counter({
@@ -173,7 +175,8 @@ export async function startPeering(
       announcementController({ store, clock, settings, peers, heartbeats }),
       grantController(context),
       spireBundleController({ store, clock, settings, peers, client }),
-      enforcementController(context),
+      enforcementReportController(enforcement),
+      enforcementController(enforcement),
     ],
     routes: [
       ...federationRoutes({
@@ -219,6 +222,7 @@ export async function startPeering(
     stop: async () => {
       leaves.stop();
       kept.stop();
+      await replicas.stop();
     },
   };
 }
@@ -237,7 +241,6 @@ function ownLeaves({ credentials }: PlaneContext): {
   return { current: () => leaves, stop };
 }
 
-const peersReader = kindReader(federationPeerKind);
 const offersReader = kindReader(serviceOfferKind);
 
 /** Called for every heartbeat. */

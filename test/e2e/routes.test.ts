@@ -350,7 +350,16 @@ test('a suspended peer is refused at every enforcement point, and its status say
     };
     return enforcement.map(({ point, state }) => `${point} ${state}`);
   };
-  const all = ['api', 'bundle-delivery', 'ext_authz', 'join'].map((point) => `${point} enforced`);
+  const all = [
+    'api',
+    'bundle-delivery',
+    'connections',
+    'ext_authz',
+    'join',
+    'members',
+    'spire-bundles',
+    'svid-validation',
+  ].map((point) => `${point} enforced`);
   let rows: readonly string[] = [];
   await until(
     async () => {

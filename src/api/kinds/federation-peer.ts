@@ -339,7 +339,7 @@ export const federationPeerKind = defineKind({
               point: required(
                 s.string({
                   description:
-                    'Its name: api, bundle-delivery, ext_authz or join for the site itself.',
+                    'Its name. For the site itself: api (calls of the peer), bundle-delivery (to workloads), connections (to the peer), ext_authz, join, members (agents and bots that the peer vouched for), spire-bundles and svid-validation; with several replicas, NAME@REPLICA. agent/NAME: an agent. replica/NAME: a replica that has not reported. more: all that have no row of their own.',
                   minLength: 1,
                   maxLength: 253,
                 }),
@@ -347,11 +347,17 @@ export const federationPeerKind = defineKind({
               state: required(
                 s.string({
                   description:
-                    'enforced: the point rejects the peer. pending: it may still admit the peer.',
+                    'enforced: the point rejects the peer. pending: it may still admit the peer. An agent is pending until it has acknowledged the change, so one that is not connected stays pending.',
                   enum: ['enforced', 'pending'],
                 }),
               ),
               since: required(s.time({ description: 'Since when.' })),
+              message: optional(
+                s.string({
+                  description: 'How many places the row more stands for.',
+                  maxLength: 256,
+                }),
+              ),
             },
           }),
         }),

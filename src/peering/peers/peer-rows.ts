@@ -76,12 +76,26 @@ function acceptanceRows({ acceptance }: PeerSummary): readonly (readonly string[
   ];
 }
 
+/** Most rows that are shown one by one. */
+const mostShown = 16;
+
 function enforcementText(rows: NonNullable<PeerSummary['enforcement']>): string {
-  return rows
-    .map(({ point, state, since }) =>
-      state === 'enforced' ? `${point} since ${since}` : `${point} (pending since ${since})`,
-    )
-    .join('; ');
+  const pending = rows.filter(({ state }) => state === 'pending');
+  const enforced = rows.filter(({ state }) => state === 'enforced');
+  const room = Math.max(mostShown - pending.length, 0);
+  const count = enforced.length > room ? [`${enforced.length} enforced`] : [];
+  const shown = [...pending.slice(0, mostShown), ...(count.length === 0 ? enforced : [])];
+  const more = pending.length - mostShown;
+  return [
+    ...shown
+      .toSorted((a, b) => (a.point < b.point ? -1 : 1))
+      .map(({ point, state, since, message }) => {
+        const name = message === undefined ? point : `${point}: ${message}`;
+        return state === 'enforced' ? `${name} since ${since}` : `${name} (pending since ${since})`;
+      }),
+    ...(more > 0 ? [`${more} more pending`] : []),
+    ...count,
+  ].join('; ');
 }
 
 function bundleText({ bundle }: PeerSummary, nowMs: number): string {

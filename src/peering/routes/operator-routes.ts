@@ -26,7 +26,7 @@ import { kindReader } from '../../core/store/reader.ts';
 import type { Sealer } from '../../core/store/sealing/sealer.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { Acceptor } from '../handshake/acceptor.ts';
-import type { Enforcement } from '../peers/enforcement.ts';
+import type { EnforcementRow } from '../enforcement/reports.ts';
 import type { Acceptance } from '../handshake/acceptance.ts';
 import { secretPlace } from '../handshake/acceptances.ts';
 import type { Handshake } from '../handshake/handshake.ts';
@@ -89,7 +89,7 @@ export interface PeerSummary extends ReportSummary {
   readonly alert?: string;
   readonly lastSeen?: string;
   /** While it is suspended or revoked: which enforcement points already reject it. */
-  readonly enforcement?: Enforcement;
+  readonly enforcement?: readonly EnforcementRow[];
   readonly role?: string;
   readonly fingerprint?: string;
   readonly contractVersion?: number;

@@ -9,6 +9,7 @@ import { memberController } from '../controllers/member-controller.ts';
 import { Members } from './members.ts';
 import { TokenBook } from './token-book.ts';
 import { tokenController } from '../controllers/token-controller.ts';
+import { isEnded, vouchedMembers } from './vouched-members.ts';
 import { judgeVouching } from './vouching.ts';
 
 export function joining(
@@ -37,6 +38,12 @@ export function joining(
       const member = { provenBy: `spiffe://${peer}/any` };
       return judgeVouching(member, trustDomain.name, federationState.current).state !== 'trusted';
     },
+  });
+  const vouchedFor = vouchedMembers(context);
+  context.enforcement.register({
+    name: 'members',
+    refuses: (peer) =>
+      vouchedFor(peer).every((member) => isEnded(context, member, federationState.current)),
   });
   return {
     members,

@@ -5,7 +5,7 @@ import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { generateP256 } from '../../core/identity/x509/keys.ts';
 import { joinBySecret, joinBySvid, renewSvid } from '../client/join-client.ts';
 import { memberController } from '../controllers/member-controller.ts';
-import { membersCollection } from './member-records.ts';
+import { membersCollection, sessionsCollection } from './member-records.ts';
 import { poolVerify } from './proof.ts';
 import { decodeSecret } from './secret.ts';
 import {
@@ -16,6 +16,7 @@ import {
   runner,
   type TestJoinSite,
 } from './test-join-site.ts';
+import { isEnded, vouchedMembers } from './vouched-members.ts';
 
 const svid = { chain: [runner.certificate], key: runner.key };
 const bruges = 'bruges.example';
@@ -116,6 +117,34 @@ suite('a member that a peer vouched for', () => {
     assert.ok(isKept(member.instance));
     await peer('active', 'uid-1');
     await member.renew();
+  });
+
+  test('has ended when it neither renews nor has a stream, and after a revocation when it is forgotten', async () => {
+    await peer('active', 'uid-1');
+    const agent = await join('agent');
+    await join('bot');
+    const { memberParts: its, store } = site;
+    const vouched = vouchedMembers(its);
+    const allEnded = () =>
+      vouched(bruges).every((one) => isEnded(its, one, its.federationState.current));
+    const instances = vouched(bruges).map(({ instance }) => instance);
+    assert.ok(instances.includes(agent.instance));
+    assert.deepEqual(vouched('lubeck.example'), []);
+    assert.equal(allEnded(), false);
+    await peer('active', 'uid-1', 'suspended');
+    assert.equal(allEnded(), true);
+    // Its stream is still open.
+    const place = { collection: sessionsCollection, name: agent.instance.slice('agent/'.length) };
+    const session = Buffer.from(JSON.stringify({ holder: { stream: 'one' } }));
+    await store.commit({ put: [{ ...place, encode: () => session }] });
+    assert.equal(allEnded(), false);
+    await store.commit({ delete: [place] });
+    assert.equal(allEnded(), true);
+    await peer('revoked', 'uid-1');
+    assert.equal(allEnded(), false);
+    await look();
+    assert.equal(allEnded(), true);
+    assert.deepEqual(vouched(bruges), []);
   });
 
   test('is refused as soon as the peer is revoked, and forgotten with an audit row', async () => {

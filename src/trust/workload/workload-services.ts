@@ -2,7 +2,8 @@
 // entries, and minting. The trust plane starts it and adds the returned routes and controllers.
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
-import { trustProblem } from '../authorization/entitlement.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import { bundlesOfTrusted, trustProblem } from '../authorization/entitlement.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import { StoreAssignments } from '../agents/store-assignments.ts';
 import { grantCheckRoute } from '../authorization/grant-check.ts';
@@ -73,6 +74,13 @@ export async function workloadServices(
     name: 'bundle-delivery',
     refuses: (peer) => served.withholds(peer),
   });
+  // Also of a peer whose federation an operator created: peering does not quarantine that one.
+  const trusted = bundlesOfTrusted(bundles, federationState);
+  context.enforcement.register({
+    name: 'svid-validation',
+    // Of X.509-SVIDs and JWT-SVIDs.
+    refuses: (peer) => trusted.bundleFor(TrustDomain.parse(peer)) === undefined,
+  });
   const unhook = authority.onChange(() => served.refresh());
   return {
     controllers: [
@@ -86,7 +94,7 @@ export async function workloadServices(
     routes: [
       mintRoute(context),
       mintJwtRoute(context),
-      validateRoute(context),
+      validateRoute({ ...context, bundles: trusted }),
       grantCheckRoute({ federationState, bundles, clock }),
     ],
     admit: (kind, next) => {
