@@ -29,6 +29,7 @@ const byReason: ReadonlyMap<string, ErrorCode> = new Map(
     JWTInvalid: 'HANSA_JWT_INVALID',
     AuthorityState: 'HANSA_AUTHORITY_STATE',
     ConfigInvalid: 'HANSA_CONFIG_INVALID',
+    AuditInvalid: 'HANSA_AUDIT_INVALID',
     PeerUntrusted: 'HANSA_PEER_UNTRUSTED',
   }),
 );

@@ -46,7 +46,8 @@ const mappings: Readonly<Record<CoreErrorCode, HttpMapping>> = {
   HANSA_SEAL_BROKEN: internal,
   HANSA_CLOCK_DOUBTFUL: internal,
   HANSA_AUTHORITY_STATE: { status: 409, reason: 'AuthorityState' },
-  HANSA_AUDIT_INVALID: internal,
+  // For the log of the site itself, which no longer fits its checkpoints.
+  HANSA_AUDIT_INVALID: { status: 500, reason: 'AuditInvalid' },
   // For files that a running site reads again, such as those of an upstream authority.
   HANSA_CONFIG_INVALID: { status: 500, reason: 'ConfigInvalid' },
   HANSA_USAGE: internal,
