@@ -46,8 +46,12 @@ export async function execute(
   return { code: code ?? 1, stdout, stderr };
 }
 
-export function hansa(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
-  return execute(launcher, args, options);
+export function hansa(
+  args: readonly string[],
+  options: RunOptions = {},
+  program = launcher,
+): Promise<Ran> {
+  return execute(program, args, options);
 }
 
 function cleanEnvironment(): NodeJS.ProcessEnv {
@@ -146,12 +150,14 @@ export async function startDaemon(
   env: Readonly<Record<string, string>> = {},
   /** The words before the command. The process must keep its pid. */
   within: readonly string[] = [],
+  /** Another build. */
+  launched = launcher,
 ): Promise<Daemon> {
   const args = ['server', '--data-dir', dataDir, '--trust-domain', 'lubeck.example'];
   for (const listener of ['api', 'federation', 'metrics'])
     args.push(`--${listener}`, '127.0.0.1:0');
   const started = performance.now();
-  const [command = '', ...words] = [...within, launcher, ...args, ...flags];
+  const [command = '', ...words] = [...within, launched, ...args, ...flags];
   const program = startProgram(command, words, env);
   const greeting = await program.greeted;
   const readyMs = performance.now() - started;

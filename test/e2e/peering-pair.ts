@@ -3,7 +3,7 @@
 import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import type { PeerSummary } from '../../src/peering/routes/operator-routes.ts';
-import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
+import { type Daemon, hansa, launcher, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
 import { freePort } from './free-ports.ts';
 import { until } from './until.ts';
 
@@ -14,9 +14,16 @@ export class PeeringSite {
   #port: number | undefined;
 
   readonly #flags: readonly string[];
+  #launcher: string;
 
-  constructor(folder: string, name: string, flags: readonly string[] = []) {
+  constructor(
+    folder: string,
+    name: string,
+    flags: readonly string[] = [],
+    launcherOfBuild = launcher,
+  ) {
     this.#flags = flags;
+    this.#launcher = launcherOfBuild;
     this.name = `${name}.example`;
     this.#dataDir = join(folder, name);
   }
@@ -24,13 +31,9 @@ export class PeeringSite {
   /** On the port of its last life, so that peers find it again. */
   async start(): Promise<void> {
     this.#port ??= await freePort();
-    this.#daemon = await startDaemon(this.#dataDir, [
-      '--trust-domain',
-      this.name,
-      '--federation',
-      `127.0.0.1:${this.#port}`,
-      ...this.#flags,
-    ]);
+    const address = `127.0.0.1:${this.#port}`;
+    const flags = ['--trust-domain', this.name, '--federation', address, ...this.#flags];
+    this.#daemon = await startDaemon(this.#dataDir, flags, {}, [], this.#launcher);
     const site = {
       apiVersion: 'hansa.dev/v1alpha1',
       kind: 'Site',
@@ -38,6 +41,11 @@ export class PeeringSite {
       spec: { advertiseURL: this.federationUrl },
     };
     await this.must(['apply', '-f', '-'], JSON.stringify(site));
+  }
+
+  /** The next start and all commands are of another build. */
+  use(launcherOfBuild: string): void {
+    this.#launcher = launcherOfBuild;
   }
 
   get federationUrl(): string {
@@ -51,7 +59,7 @@ export class PeeringSite {
   }
 
   run(args: readonly string[], stdin = ''): Promise<Ran> {
-    return hansa([...args, '--data-dir', this.#dataDir, '--yes'], { stdin });
+    return hansa([...args, '--data-dir', this.#dataDir, '--yes'], { stdin }, this.#launcher);
   }
 
   async must(args: readonly string[], stdin = ''): Promise<string> {
