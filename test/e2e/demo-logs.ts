@@ -9,7 +9,8 @@ import type { WitnessedUpTo } from '../../src/core/audit/verify.ts';
 import type { WitnessedSummary } from '../../src/peering/routes/witness-routes.ts';
 import { hansa } from './daemon.ts';
 import { expect, succeeds, tell } from './narration.ts';
-import { type DemoSite, until, witnessedBy } from './three-sites.ts';
+import { type DemoSite, until } from './three-sites.ts';
+import { witnessedBy } from './witnessed-logs.ts';
 
 /** As much of `hansa audit verify -o json` as the demo reads. */
 interface Verified {
@@ -70,7 +71,7 @@ async function cosignedByAll(
 ): Promise<ReadonlyMap<string, number>> {
   const counts = new Map<string, number>();
   await until(async () => {
-    const logs = await witnessedBy(site);
+    const logs = await witnessedBy(site.admin);
     return witnesses.every(({ trustDomain }) => {
       const { cosigned } = logOf(trustDomain, logs);
       if (cosigned.waitsSeconds === 0) counts.set(trustDomain, cosigned.events);
@@ -83,7 +84,7 @@ async function cosignedByAll(
 /** The key of the log of a site, by the other sites. */
 async function keyOf(site: DemoSite, others: readonly DemoSite[]): Promise<string> {
   const keys = await Promise.all(
-    others.map(async (one) => logOf(site.trustDomain, await witnessedBy(one)).key),
+    others.map(async (one) => logOf(site.trustDomain, await witnessedBy(one.admin)).key),
   );
   expect(new Set(keys).size === 1, `the log of ${site.name} has two keys: ${keys.join(' ')}`);
   return keys[0] as string;

@@ -3,8 +3,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { peeringPaths } from '../../src/peering/paths.ts';
-import type { WitnessedSummary } from '../../src/peering/routes/witness-routes.ts';
 import { adminClient, type ApiClient, resources } from './api-client.ts';
 import { type Daemon, Follower, hansa, type Ran, repository, startDaemon } from './daemon.ts';
 import { freePort } from './free-ports.ts';
@@ -116,10 +114,4 @@ export async function areActive(sites: readonly DemoSite[]): Promise<boolean> {
   );
   const states = await Promise.all(pairs.map(([site, peer]) => stateAt(site, peer)));
   return states.every((state) => state === 'active');
-}
-
-/** The audit logs that it witnesses. */
-export async function witnessedBy(site: DemoSite): Promise<readonly WitnessedSummary[]> {
-  const { text } = await site.admin.get(peeringPaths.witness);
-  return (JSON.parse(text) as { readonly logs: readonly WitnessedSummary[] }).logs;
 }
