@@ -265,6 +265,36 @@ suite('a peer', () => {
     await assert.rejects(site.handshake.revoke(name, operator), withErrorCode('HANSA_PEER_STATE'));
   });
 
+  for (const how of ['revoked', 'deleted'] as const) {
+    test(`that is ${how} loses its open invitations, and others keep theirs`, async () => {
+      const site = await enrolled();
+      const { invitations } = site.inviter;
+      const issue = (id: string, whom: string | undefined) =>
+        invitations.put(id, undefined, {
+          digest: '',
+          createdAtMs: site.clock.now(),
+          expiresAtMs: site.clock.now() + 600_000,
+          ...(whom === undefined ? {} : { for: whom }),
+        });
+      await issue('for-it', name);
+      await issue('for-riga', 'riga.example');
+      await issue('for-any', undefined);
+      await site.clock.advance(5000);
+      if (how === 'revoked') await site.handshake.revoke(name, operator);
+      else {
+        await site.peerObjects.delete(name, { controller: 'someone' });
+        await reconcile(site);
+      }
+      await issue('afterwards', name);
+      await reconcile(site);
+      const cancelled = invitations.list().filter(({ value }) => value.cancelled !== undefined);
+      assert.deepEqual(
+        cancelled.map((kept) => kept.name),
+        ['for-it'],
+      );
+    });
+  }
+
   test('that is deleted is revoked first, and then goes with everything that made it', async () => {
     const site = await enrolled();
     await site.peerObjects.delete(name, { controller: 'someone' });

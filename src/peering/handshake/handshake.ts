@@ -4,6 +4,7 @@
 // `acceptances.ts` calls the inviting site.
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
+import { parseTimestamp } from '../../api/values/date-time.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -106,6 +107,8 @@ export class Handshake {
     }
     await peers.demand(name, 'revoke', `${by.caller.user} revoked it`, by, spent);
     await this.#settle(name);
+    // A former peer needs a confirmation, so a crash before this gives nothing away.
+    await this.#parts.peerings.cancelInvitations(name, this.#parts.clock.now());
     await this.#prune(name);
   }
 
@@ -221,12 +224,14 @@ export class Handshake {
   /** The object is being deleted: revokes the peer, then removes the finalizer. */
   async #forget(peer: FederationPeer): Promise<undefined> {
     const { peers, federations } = this.#parts;
-    const { name } = peer.metadata;
+    const { name, deletionTimestamp = '' } = peer.metadata;
     const asked = askedForDeletion(this.#parts.store, peer, peeringWrites);
     const why = asked === undefined ? 'its object was deleted' : `${asked.user} deleted it`;
     await peers.step(name, 'revoke', why, undefined, asked?.as);
     await federations.remove(name);
     await this.#close(peer);
+    const deletedAtMs = parseTimestamp(deletionTimestamp) ?? 0;
+    await this.#parts.peerings.cancelInvitations(name, deletedAtMs);
     await peers.release(name);
     return undefined;
   }

@@ -89,6 +89,24 @@ export class Peerings {
     return this.#end(name, ({ replaces }) => replaces !== uid);
   }
 
+  /**
+   * Cancels the open invitations for a peer that an operator ended at this time: everything that this site gave
+   * it ends. An invitation that is created afterwards can make it a peer again.
+   */
+  async cancelInvitations(name: string, endedAtMs: number): Promise<void> {
+    for (const kept of this.invitations.list()) {
+      if (kept.value.for !== name || kept.value.createdAtMs >= endedAtMs) continue;
+      await this.invitations.change(kept.name, (record) => {
+        const { redeemed, cancelled } = record;
+        if (redeemed !== undefined || cancelled !== undefined) return undefined;
+        return {
+          ...record,
+          cancelled: { atMs: endedAtMs, by: `the end of the peering with ${name}` },
+        };
+      });
+    }
+  }
+
   /** Ends the peerings whose peer no longer exists. `uid` is the current peer of this name. */
   closeOrphans(name: string, uid: string | undefined): Promise<void> {
     return this.#end(name, ({ madeUid }) => madeUid !== undefined && madeUid !== uid);
