@@ -128,6 +128,20 @@ suite('hansa spire', () => {
     assert.equal(wrong.error?.code, 'HANSA_USAGE');
   });
 
+  for (const [value, flags, limit] of [
+    ['70', [], 70],
+    ['70', ['--max-federated-clusters', '60'], 60],
+    ['many', [], 50],
+    ['0', [], 50],
+  ] as const) {
+    test(`MAX_FEDERATED_CLUSTERS=${value} ${flags.join('=')} gives a schema with ${limit}`, async () => {
+      scene.env = { MAX_FEDERATED_CLUSTERS: value };
+      const ran = await scene.spire(['manifests', ...flags]);
+      assert.match(ran.printed, new RegExp(`maxItems: ${limit}\\n`));
+      assert.equal(/limit of trust domains/.test(ran.notes), limit > 50);
+    });
+  }
+
   test('list and show print servers, with the first thing that is wrong', async () => {
     const server = {
       cluster: 'app1',

@@ -50,6 +50,8 @@ export interface Ran {
 
 export class TestScene {
   readonly folder = mkdtempSync(join(tmpdir(), 'hansa-league-'));
+  /** Variables of the user. */
+  env: Readonly<Record<string, string>> = {};
   readonly clusters = new Map<string, ClusterObject>();
   readonly credentials = new Map<string, unknown>();
   /** Objects of other kinds, by KIND/NAME. */
@@ -128,7 +130,7 @@ export class TestScene {
     const printed: string[] = [];
     const notes: string[] = [];
     const questions: string[] = [];
-    const io: Io = { ...ownIo, clock: this.clock, cwd: this.folder, env: {} };
+    const io: Io = { ...ownIo, clock: this.clock, cwd: this.folder, env: this.env };
     const kit: CommandKit = {
       ...createCli(io, { planes: allPlanes, version: '1' }),
       print: (text) => void printed.push(text),
