@@ -6,7 +6,7 @@ import type { Resource } from '../../api/object.ts';
 import type { Origin } from '../access/audit-draft.ts';
 import type { Caller } from '../access/identity.ts';
 import type { SpentApproval } from '../approvals/approval-gate.ts';
-import type { Expectation } from '../store/store.ts';
+import type { Commit, Expectation } from '../store/store.ts';
 
 /** The identity with which a controller writes. */
 export interface WriteAs {
@@ -20,6 +20,8 @@ export interface WriteAs {
   readonly fence?: { readonly lease: string; readonly epoch: number };
   /** Records that the write relies on. It is rejected with HANSA_CONFLICT where one of them has changed. */
   readonly expect?: readonly Expectation[];
+  /** Records and audit rows of the same commit. A write that changes nothing writes none of them. */
+  readonly also?: Pick<Commit, 'put' | 'audit'>;
   /** The Approval that this write spends. A write that changes nothing does not spend it. */
   readonly spent?: SpentApproval;
 }

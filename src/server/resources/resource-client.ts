@@ -147,6 +147,7 @@ function contextOf(as: WriteAs, verb: WriteContext['verb'], transition?: Transit
     address: as.origin?.address,
     ...(as.fence === undefined ? {} : { fence: as.fence }),
     ...(as.expect === undefined ? {} : { expect: as.expect }),
+    ...(as.also === undefined ? {} : { also: as.also }),
     ...(as.spent === undefined ? {} : { spent: as.spent }),
     ...(transition === undefined ? {} : { transition }),
   };

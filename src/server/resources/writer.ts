@@ -121,6 +121,8 @@ export interface WriteContext extends RequestContext {
   readonly fence?: Commit['fence'];
   /** Records that the writer relies on. */
   readonly expect?: readonly Expectation[];
+  /** Records and audit rows of the same commit. */
+  readonly also?: Pick<Commit, 'put' | 'audit'>;
   /** The Approval of an action that this write is part of. */
   readonly spent?: SpentApproval;
   /** Sends a warning to the caller. */
@@ -389,6 +391,11 @@ export class ResourceWriter {
       meaning: beside?.meaning,
       context,
     });
+    const rows = [
+      ...(row === undefined ? [] : [row]),
+      ...(context.also?.audit ?? []),
+      ...(spent?.audit ?? []),
+    ];
     const { entries } = await this.#commitUnlessOvertaken({
       expect: [
         { collection: kind.plural, name, at: before?.revision ?? 'absent' },
@@ -407,15 +414,14 @@ export class ResourceWriter {
               },
             ]),
         ...(beside?.put ?? []),
+        ...(context.also?.put ?? []),
         ...(spent?.put ?? []),
       ],
       delete: [
         ...(next === undefined ? [{ collection: kind.plural, name }] : []),
         ...(beside?.delete ?? []),
       ],
-      ...(row === undefined && spent === undefined
-        ? {}
-        : { audit: [...(row === undefined ? [] : [row]), ...(spent?.audit ?? [])] }),
+      ...(rows.length === 0 ? {} : { audit: rows }),
       ...(context.fence === undefined ? {} : { fence: context.fence }),
     });
     const entry = next === undefined ? undefined : entries[0];
