@@ -62,7 +62,7 @@ export const federationPeerKind = defineKind({
       state: optional(
         s.string({
           description:
-            'proposed: not redeemed or not confirmed yet. accepted: both sites agreed. enrolled: bundles are exchanged. active: heartbeats arrive. degraded: silent for too long. suspended: by an operator of this site. revoked: ended for good.',
+            'proposed: not redeemed or not confirmed yet, or re-enrolling. accepted: both sites agreed. enrolled: bundles are exchanged. active: heartbeats arrive. degraded: silent for too long. suspended: by an operator of this site. revoked: ended for good.',
           enum: ['proposed', 'accepted', 'enrolled', 'active', 'degraded', 'suspended', 'revoked'],
         }),
       ),
@@ -79,7 +79,7 @@ export const federationPeerKind = defineKind({
       cause: optional(
         s.string({
           description:
-            "What blocks the peer, in one word. WaitsForPeer: the operator of the peer must act there. ForeignFederation: a SPIFFEFederation of this name is not the peer's. FederationLimit: the site has reached its limit of federations. Refused: the peer rejects this site. Untrusted: the server has another key or name than the peer. Unreachable: the peer does not answer.",
+            "What blocks the peer, in one word. WaitsForPeer: the operator of the peer must act there. ForeignFederation: a SPIFFEFederation of this name is not the peer's. FederationLimit: the site has reached its limit of federations. Refused: the peer rejects this site. Untrusted: the server has another key or name than the peer. Unreachable: the peer does not answer. WaitsForRedemption: the peer must accept the invitation of its re-enrolment. NeedsInvitation: the re-enrolment needs a new invitation.",
           enum: [
             'WaitsForPeer',
             'ForeignFederation',
@@ -87,6 +87,8 @@ export const federationPeerKind = defineKind({
             'Refused',
             'Untrusted',
             'Unreachable',
+            'WaitsForRedemption',
+            'NeedsInvitation',
           ],
         }),
       ),
@@ -114,6 +116,22 @@ export const federationPeerKind = defineKind({
           description:
             'SHA-256 over the public keys of its authorities when it became a peer. Operators compare it by phone.',
           maxLength: 128,
+        }),
+      ),
+      reenrolments: optional(
+        s.integer({
+          description:
+            'How often it has started over with new keys (hansa peer reenrol). What it got under earlier keys has ended.',
+          minimum: 1,
+        }),
+      ),
+      lostKeys: optional(
+        s.list({
+          description:
+            'SHA-256 of the public keys that it has lost, in hexadecimal. The site rejects a re-enrolment with one of them.',
+          listType: 'set',
+          maxItems: 256,
+          items: s.string({ description: 'One key.', maxLength: 64 }),
         }),
       ),
       acceptance: optional(

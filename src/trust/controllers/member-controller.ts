@@ -1,6 +1,7 @@
-// Forgets members when the peer that vouched for them is revoked or deleted. It also adds the peer to
+// Forgets members when the peer that vouched for them is revoked, deleted or re-enrolled. It also adds the peer to
 // older member records that lack it.
 
+import { enrolmentOf } from '../../api/enrolment.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
 import { controllerCaller } from '../../core/access/identity.ts';
@@ -32,7 +33,7 @@ const atOnce = 100;
  */
 export function memberController(parts: MemberControllerParts): Controller {
   const { store, clock, members } = parts;
-  /** The uid of each live peer. Another uid under the same name means that the peer was recreated. */
+  /** The enrolment of each peer. Another one under the same name means that the peer was recreated or re-enrolled. */
   const known = new Map<string, string>();
   return {
     name: controllerName,
@@ -47,14 +48,15 @@ export function memberController(parts: MemberControllerParts): Controller {
         return undefined;
       }
       const peer = parts.federationState.current.peers.get(key);
-      const uid = peer?.status?.state === 'revoked' ? undefined : peer?.metadata.uid;
-      if (uid !== undefined && known.get(key) === uid) return undefined;
+      const isOver = peer === undefined || peer.status?.state === 'revoked';
+      const enrolment = isOver ? undefined : enrolmentOf(peer);
+      if (enrolment !== undefined && known.get(key) === enrolment) return undefined;
       const vouchedFor = await members.select((member) => vouchingDomain(member) === key);
       for (let at = 0; at < vouchedFor.length; at += atOnce) {
         await forgetRevoked(parts, vouchedFor.slice(at, at + atOnce));
       }
-      if (uid === undefined) known.delete(key);
-      else known.set(key, uid);
+      if (enrolment === undefined) known.delete(key);
+      else known.set(key, enrolment);
       return undefined;
     },
   };

@@ -24,7 +24,7 @@ export interface Member {
   readonly token: string;
   /** The proof: a SPIFFE ID, or the secret of the token. */
   readonly provenBy: string;
-  /** The uid of the FederationPeer whose SVID proved it; absent if there is none. */
+  /** The enrolment of the FederationPeer whose SVID proved it (`enrolmentOf`); absent if there is none. */
   readonly peerUid?: string;
   readonly joinedAtMs: number;
   readonly renewedAtMs: number;

@@ -52,12 +52,20 @@ suite('a member that a peer vouched for', () => {
     random: systemRandom,
     key: await generateP256(systemRandom),
   });
-  const peer = (state: string, uid: string, desiredState = 'active', metadata: object = {}) =>
+  const peer = (
+    state: string,
+    uid: string,
+    desiredState = 'active',
+    metadata: object = {},
+    status: object = {},
+  ) =>
     putObject(site.store, 'federationpeers', {
       metadata: { name: bruges, uid, ...metadata },
       spec: { url: 'https://bruges.example:8443', desiredState },
-      status: { state },
+      status: { state, ...status },
     });
+  const reenrolled = (state: string, reenrolments: number) =>
+    peer(state, 'uid-1', 'active', {}, { reenrolments });
   const keptByPeering = () =>
     putObject(site.store, 'spiffefederations', {
       metadata: { name: bruges, uid: `uid-of-${bruges}`, labels: { 'hansa.dev/peer': bruges } },
@@ -171,6 +179,8 @@ suite('a member that a peer vouched for', () => {
     ['deleted', () => remove('federationpeers')],
     ['being deleted', () => peer('active', 'uid-1', 'active', { deletionTimestamp: 'now' })],
     ['replaced by a new one of the same name', () => peer('active', 'uid-2')],
+    ['re-enrolling', () => reenrolled('proposed', 1)],
+    ['re-enrolled', () => reenrolled('active', 1)],
   ] as const) {
     test(`is refused and forgotten where the peer is ${how}`, async () => {
       await peer('active', 'uid-1');
@@ -181,6 +191,23 @@ suite('a member that a peer vouched for', () => {
       assert.ok(!isKept(member.instance));
     });
   }
+
+  test('is kept where the peer vouched for it after its re-enrolment, until the next one', async () => {
+    await reenrolled('active', 1);
+    const member = await join();
+    assert.equal(site.members.get(member.instance)?.member.peerUid, 'uid-1/1');
+    await member.renew();
+    await look();
+    assert.ok(isKept(member.instance));
+    await reenrolled('active', 2);
+    await assert.rejects(member.renew(), { code: 'HANSA_FORBIDDEN' });
+    assert.match(
+      site.denials.at(-1)?.reason ?? '',
+      /the peer bruges\.example was re-enrolled with new keys/,
+    );
+    await look();
+    assert.ok(!isKept(member.instance));
+  });
 
   test('is forgotten where its join and the revocation cross', async () => {
     await peer('revoked', 'uid-1');
@@ -196,6 +223,7 @@ suite('a member that a peer vouched for', () => {
     ['suspended', () => peer('active', 'uid-1', 'suspended')],
     ['deleted', () => remove('federationpeers')],
     ['replaced by a new one', () => peer('active', 'uid-2')],
+    ['re-enrolled', () => reenrolled('active', 1)],
   ] as const) {
     test(`does not join where the peer is ${how} while its signatures are checked`, async () => {
       await peer('active', 'uid-1');

@@ -1,6 +1,7 @@
 // Decides whether the trust domain that vouched for a member is still trusted. A member that joined with
 // an SVID of another trust domain can renew only while the site trusts that domain. Pure.
 
+import { enrolmentOf } from '../../api/enrolment.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { isWithoutPeer, trustProblem } from '../authorization/entitlement.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
@@ -10,12 +11,12 @@ import type { Member } from './members.ts';
 export type Vouching =
   | {
       readonly state: 'trusted';
-      /** The uid of the vouching peer; undefined if there is none. */
+      /** The enrolment of the vouching peer (`enrolmentOf`); undefined if there is none. */
       readonly peerUid?: string;
     }
   /** Not trusted now. The site rejects renewals until it trusts the domain again. */
   | { readonly state: 'paused'; readonly why: string; readonly peerUid?: string }
-  /** The peer was revoked or deleted. The site forgets the member. */
+  /** The peer was revoked, deleted or re-enrolled. The site forgets the member. */
   | { readonly state: 'revoked'; readonly why: string; readonly peerUid?: never };
 
 /** The trust domain whose SVID proved the member; undefined if it joined with a secret. */
@@ -33,8 +34,11 @@ export function judgeVouching(
   if (domain === undefined || domain === own) return { state: 'trusted' };
   const peer = federationState.peers.get(domain);
   if (member.peerUid !== undefined) {
-    if (peer?.metadata.uid !== member.peerUid) {
-      return { state: 'revoked', why: `the peer ${domain} was deleted` };
+    if (peer === undefined || enrolmentOf(peer) !== member.peerUid) {
+      // An enrolment begins with the uid of its peer.
+      const isSamePeer = peer !== undefined && member.peerUid.startsWith(peer.metadata.uid);
+      const what = isSamePeer ? 're-enrolled with new keys' : 'deleted';
+      return { state: 'revoked', why: `the peer ${domain} was ${what}` };
     }
     if (peer.status?.state === 'revoked') {
       return { state: 'revoked', why: `${domain} is revoked` };
@@ -43,7 +47,7 @@ export function judgeVouching(
   const ofPeer =
     peer === undefined || isWithoutPeer(domain, federationState) || peer.status?.state === 'revoked'
       ? {}
-      : { peerUid: peer.metadata.uid };
+      : { peerUid: enrolmentOf(peer) };
   const problem = trustProblem(domain, federationState, beforeAllTime);
   return problem === undefined || problem.reason === 'NoBundle'
     ? { state: 'trusted', ...ofPeer }
