@@ -12,7 +12,7 @@ const { kind } = federationPeerKind;
 
 /**
  * The requirement wants approval to propose, accept and revoke a peer, so that no trust begins or ends unseen. To
- * resume a peer begins trust again, and so does cosigning a log again after a finding or a restore. To suspend a
+ * resume or re-enrol a peer begins trust again, and so does cosigning a log again after a finding or a restore. To suspend a
  * peer is free: it only takes trust away, for now.
  */
 export const peeringActions: readonly DeclaredAction[] = [
@@ -39,6 +39,12 @@ export const peeringActions: readonly DeclaredAction[] = [
       operation: 'update',
       when: (next, live) => isSuspended(live) && !isSuspended(next),
     },
+  },
+  {
+    action: 'peer.reenrol',
+    mode: 'approver',
+    description:
+      'Let a peer that lost its keys start over with a fresh invitation. It keeps its grants.',
   },
   {
     action: 'witness.acknowledge',
@@ -69,9 +75,26 @@ export function inviteRequest({ for: invited, forKeys, ttlSeconds }: InviteOptio
   };
 }
 
+/** The approver sees which keys end, and whether the invitation names the new ones. */
+export function reenrolRequest(
+  peer: FederationPeer,
+  { forKeys, ttlSeconds }: Pick<InviteOptions, 'forKeys' | 'ttlSeconds'>,
+): ActionRequest {
+  const { name } = peer.metadata;
+  const { fingerprint, reenrolments = 0 } = peer.status ?? {};
+  const keys = forKeys === undefined ? 'any new keys' : `the keys ${forKeys}`;
+  return {
+    action: 'peer.reenrol',
+    verb: 'reenrol',
+    target: targetOf(name, peer),
+    change: { fingerprint: forKeys, ttlSeconds, before: fingerprint, reenrolments },
+    summary: `let the peer ${name} start over with ${keys}, and keep its grants`,
+  };
+}
+
 /** `id` is the public id of the invitation. Its secret must not be in an Approval. */
 export function acceptRequest(
-  { trustDomain, url, keys, expiresAtMs }: Invitation,
+  { trustDomain, url, keys, expiresAtMs, reenrols }: Invitation,
   id: string,
   peer: FederationPeer | undefined,
 ): ActionRequest {
@@ -80,8 +103,13 @@ export function acceptRequest(
     action: 'peer.accept',
     verb: 'accept',
     target: targetOf(name, peer),
-    change: { invitation: id, url: url.href, keys: keys.map((key) => key.toString('hex')) },
-    summary: `accept the invitation of ${name}`,
+    change: {
+      invitation: id,
+      url: url.href,
+      keys: keys.map((key) => key.toString('hex')),
+      reenrols,
+    },
+    summary: `accept the invitation of ${name}${reenrols === true ? ' to re-enrol this site' : ''}`,
     // The invitation is of no use after that.
     expiresAtMs,
   };

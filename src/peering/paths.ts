@@ -8,6 +8,7 @@ export const peeringPaths = {
   accept: '/hansa/v1/peering/accept',
   confirm: '/hansa/v1/peering/confirm/{name}',
   retry: '/hansa/v1/peering/retry/{name}',
+  reenrol: '/hansa/v1/peering/reenrol/{name}',
   revoke: '/hansa/v1/peering/revoke/{name}',
   invite: '/hansa/v1/peering/invite',
   invitations: '/hansa/v1/peering/invitations',

@@ -1,6 +1,7 @@
 // Starts the peering plane in a site: creates its controllers and routes.
 
 import { hostname } from 'node:os';
+import { enrolmentOf } from '../api/enrolment.ts';
 import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
@@ -126,7 +127,8 @@ export async function startPeering(
     acceptor,
     softSteps,
     ...(settings.witnesses && {
-      introduced: ({ metadata }, introduction) => witness.introduced(metadata, introduction),
+      introduced: (peer, introduction) =>
+        witness.introduced({ name: peer.metadata.name, uid: enrolmentOf(peer) }, introduction),
     }),
   });
   const kept = peerConnections(context);

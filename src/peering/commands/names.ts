@@ -10,6 +10,7 @@ export const peeringNames: NameLists = new Map(
     'peer suspend': 'peer list',
     'peer resume': 'peer list',
     'peer retry': 'peer list',
+    'peer reenrol': 'peer list',
     'peer revoke': 'peer list',
     'peer invitation cancel': 'peer invitation list',
     'witness show': 'witness list',

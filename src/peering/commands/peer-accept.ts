@@ -60,6 +60,11 @@ async function previewLines(client: SiteClient, preview: InvitationPreview): Pro
     preview.offers.length === 0 ? 'no offers yet' : `offers: ${preview.offers.join(', ')}`;
   return [
     `${preview.trustDomain} invites ${own ?? 'this site'}`,
+    ...(preview.reenrols === true
+      ? [
+          `  again         ${preview.trustDomain} trusts only the new keys of this site, and keeps what it granted`,
+        ]
+      : []),
     `  fingerprint   ${preview.fingerprint}`,
     `                (if the invitation came over an untrusted channel, compare it with the operator of ${preview.trustDomain} by phone)`,
     '  they get      your public bundle',

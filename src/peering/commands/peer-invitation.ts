@@ -58,21 +58,28 @@ Examples:
             ...(flags.ttl === undefined ? {} : { ttlSeconds: Math.floor(flags.ttl / 1000) }),
           },
         });
-        const made = body as {
-          readonly id: string;
-          readonly invitation: string;
-          readonly expiresAt: string;
-          readonly fingerprint: string;
-        };
-        kit.print(kit.renderValue(made, flags.output) ?? printable(made.invitation));
-        const minutes = Math.round((Date.parse(made.expiresAt) - kit.io.clock.now()) / 60_000);
-        const cancel = `hansa peer invitation cancel ${printable(shortId(made.id))}`;
-        kit.note(`(expires in ${minutes} min; works once; to cancel it: ${cancel})`);
-        kit.note(`fingerprint   ${printable(made.fingerprint)}`);
+        showInvitation(kit, body as ShownInvitation, flags.output);
         for (const line of inviteHints(name, rest.length > 0)) kit.note(printable(line));
         await warnUnlessAdvertised(kit, client);
       }),
     );
+}
+
+/** A new invitation, as the site returns it. */
+export interface ShownInvitation {
+  readonly id: string;
+  readonly invitation: string;
+  readonly expiresAt: string;
+  readonly fingerprint: string;
+}
+
+/** Only the invitation goes to standard output. */
+export function showInvitation(kit: CommandKit, made: ShownInvitation, output: OutputFormat): void {
+  kit.print(kit.renderValue(made, output) ?? printable(made.invitation));
+  const minutes = Math.round((Date.parse(made.expiresAt) - kit.io.clock.now()) / 60_000);
+  const cancel = `hansa peer invitation cancel ${printable(shortId(made.id))}`;
+  kit.note(`(expires in ${minutes} min; works once; to cancel it: ${cancel})`);
+  kit.note(`fingerprint   ${printable(made.fingerprint)}`);
 }
 
 /** Hints for an invitation that is not bound to a trust domain or to keys. */

@@ -5,18 +5,13 @@ import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import type { Resource } from '../../api/object.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { PeerSummary } from '../routes/operator-routes.ts';
-import {
-  isLive,
-  nextState,
-  type PeerEvent,
-  type PeerState,
-  refuseStep,
-} from '../peers/peer-states.ts';
 import { findPeer, listPeers } from '../client/peers.ts';
 import { peerHintLines } from '../peers/peer-hints.ts';
+import { checkStep } from '../peers/possible-step.ts';
 import { acceptCommand, retryCommand } from './peer-accept.ts';
 import { catalogCommand } from './peer-catalog.ts';
 import { invitationCommand, inviteCommand } from './peer-invitation.ts';
+import { reenrolCommand } from './peer-reenrol.ts';
 import { peerCells, peerHeadings, peerLines, revocationEffect } from '../peers/peer-rows.ts';
 import { objectPath, type SiteClient } from '../../core/plane/site-client.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
@@ -30,7 +25,7 @@ interface Output {
 
 export function peerCommand(kit: CommandKit): Command {
   return new Command('peer')
-    .description('manage peers: invite, accept, list, suspend, revoke')
+    .description('manage peers: invite, accept, list, suspend, re-enrol, revoke')
     .addHelpText(
       'after',
       '\nExamples:\n  hansa peer invite --for bruges.example\n  hansa peer list',
@@ -45,6 +40,7 @@ export function peerCommand(kit: CommandKit): Command {
     .addCommand(retryCommand(kit))
     .addCommand(switchCommand(kit, 'suspend'))
     .addCommand(switchCommand(kit, 'resume'))
+    .addCommand(reenrolCommand(kit))
     .addCommand(revokeCommand(kit));
 }
 
@@ -200,16 +196,6 @@ Examples:
         kit.print(kit.renderValue(body, output) ?? printable(`${name} is revoked.`));
       }),
     );
-}
-
-/** Rejects a step that the peer's state does not allow. The site itself would store the wish and wait. */
-function checkStep(peer: PeerSummary, event: PeerEvent): void {
-  const state = peer.state as PeerState;
-  if (event === 'suspend' && state === 'suspended') return;
-  if (event === 'resume' && isLive(state)) return;
-  if (nextState({ state }, event) === undefined) {
-    throw refuseStep(peer.name, state, event);
-  }
 }
 
 /** Watches the peer from the revision of the change, so that it misses no state. */

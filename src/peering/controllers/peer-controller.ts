@@ -42,8 +42,10 @@ export function peerController(parts: {
       source(federationsCollection),
       source(acceptancesCollection),
       source(invitationsCollection, (entry) => {
-        const { redeemed } = invitations.of(entry);
-        return redeemed === undefined ? [] : [redeemed.trustDomain];
+        const { redeemed, reenrols, for: invited } = invitations.of(entry);
+        // A peer that re-enrols waits for its invitation, also for the end of it.
+        const waiting = reenrols === undefined || invited === undefined ? [] : [invited];
+        return redeemed === undefined ? waiting : [redeemed.trustDomain];
       }),
     ],
     reconcile: (name, { signal }) => handshake.reconcile(name, signal),

@@ -133,6 +133,20 @@ suite('the enforcement of a stopped peer', () => {
     assert.equal(isStopped(peerIn('active', { desiredState: 'suspended' })), true);
   });
 
+  test('is shown for a peer that starts over, and each time counts for itself', () => {
+    const again = (reenrolments: number, state = 'proposed') => {
+      const peer = peerIn(state);
+      return { ...peer, status: { ...peer.status, reenrolments } } as FederationPeer;
+    };
+    assert.equal(isStopped(again(1)), true);
+    assert.equal(isStopped(again(1, 'accepted')), false);
+    const stops = [suspended, again(1), again(2), again(1, 'revoked')].map((peer) => stopOf(peer));
+    assert.equal(new Set(stops).size, stops.length);
+    assert.deepEqual(shortOf(mergeReports(again(2), one(reportFor(again(1))), [], atMs)), [
+      'replica/hub pending',
+    ]);
+  });
+
   test('names the points of the only replica by their own names', () => {
     assert.deepEqual(mergeReports(suspended, one(reportFor(suspended)), [], atMs), [
       row('api', 'enforced'),

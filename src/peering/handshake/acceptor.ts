@@ -67,6 +67,8 @@ export interface InvitationPreview extends PreviewAnswer {
   /** Of the keys that the invitation pins. */
   readonly fingerprint: string;
   readonly expiresAt: string;
+  /** The inviting site knows this site, and lets it start over with its new keys. */
+  readonly reenrols?: true;
 }
 
 export class Acceptor {
@@ -100,6 +102,7 @@ export class Acceptor {
         url: inviter.url.href,
         fingerprint: fingerprintOf(inviter.keys),
         expiresAt: timestamp(invitation.expiresAtMs),
+        ...(invitation.reenrols === undefined ? {} : { reenrols: true as const }),
       };
     });
   }

@@ -2,6 +2,7 @@
 // operator must confirm the site, and which peer it becomes. A preview and a redemption take the same
 // decision. Writes nothing but the audit records of denials.
 
+import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { ApprovalMode } from '../../core/approvals/policy.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -14,11 +15,12 @@ import { peeringError, type PeeringErrorCode } from '../errors.ts';
 import { agreeOnVersion, type RedeemRequest } from '../messages.ts';
 import { federationsCollection } from '../peers/peer-federation.ts';
 import type { PeerRepository } from '../peers/peer-repository.ts';
+import { isReenrolling } from '../peers/peer-states.ts';
 import { ago } from './contest.ts';
 import { acceptanceFor, acceptingFrom, confirms, crossed, stands } from './crossing.ts';
 import { existingReferenceTo } from './existing-references.ts';
 import type { Peerings } from './peerings.ts';
-import type { InvitationRecord } from './records.ts';
+import type { InvitationRecord, Kept } from './records.ts';
 import { isBoundTo, provenBundle, provenKeys, type Stranger } from './redeemer.ts';
 
 export interface AdmissionParts {
@@ -145,21 +147,27 @@ export class Admission {
    * A preview has no proof: then a site whose invitation this site is accepting counts as that site.
    */
   async outcome(
-    record: InvitationRecord,
+    kept: Kept<InvitationRecord>,
     claimed: TrustDomain,
     proof: Proof | undefined,
     deny: Deny,
   ): Promise<Outcome> {
     const { peers, trustDomain, confirmMode } = this.#parts;
     const { acceptances } = this.#peerings;
+    const { value: record } = kept;
     const known = await peers.get(claimed.name);
     const state = known?.status?.state;
+    const again = this.#startsOver(record, known, deny);
     const proven = proof?.proven ?? 'unproven';
     const accepting = acceptingFrom(acceptances, known, proven);
     if (accepting !== undefined && proof !== undefined && !stands(trustDomain, claimed.name)) {
       throw crossed(trustDomain, claimed.name);
     }
-    if (accepting === undefined && state !== undefined && state !== 'revoked') {
+    const isForIt = again && known?.status?.invitation === kept.name;
+    if (again && !isForIt && accepting === undefined) {
+      throw refuser(deny)(`a newer invitation to re-enrol ${claimed.name} has replaced it`);
+    }
+    if (accepting === undefined && !isForIt && state !== undefined && state !== 'revoked') {
       // Crossing invitations: the other one was faster, and its redemption may still be under way there.
       if (proof === undefined && known?.status?.role === 'acceptor') {
         throw peeringError(
@@ -168,10 +176,13 @@ export class Admission {
         );
       }
       throw refuser(deny)(
-        `${claimed.name} is already a peer (${state}), and the inviting site must revoke it first`,
+        `${claimed.name} is already a peer (${state}), and the inviting site must revoke or re-enrol it first`,
       );
     }
-    if (proof !== undefined) this.#checkForeign(claimed, proof.bundle, deny);
+    if (proof !== undefined) {
+      this.#checkForeign(claimed, proof.bundle, deny);
+      this.#checkLost(claimed, proof.bundle, known, deny);
+    }
     // An operator who accepted an invitation of the same site has thereby confirmed it.
     const accepted = acceptanceFor(acceptances, claimed.name, proven);
     const isConfirmed = accepted !== undefined && confirms(accepted, confirmMode());
@@ -188,7 +199,40 @@ export class Admission {
 
   #confirmation(record: InvitationRecord, claimed: TrustDomain): string | undefined {
     if (record.for === undefined) return 'the invitation was for any trust domain';
+    if (record.reenrols !== undefined) {
+      return record.forKeys === undefined
+        ? 'it has new keys, and the invitation to re-enrol it names none'
+        : undefined;
+    }
     return existingReferenceTo(this.#parts.store, claimed.name);
+  }
+
+  /** Whether the invitation is for a peer that re-enrols. Throws if that peer does not, or no longer exists. */
+  #startsOver(
+    { reenrols }: InvitationRecord,
+    known: FederationPeer | undefined,
+    deny: Deny,
+  ): boolean {
+    if (reenrols === undefined) return false;
+    if (known?.metadata.uid === reenrols && isReenrolling(known.status)) return true;
+    throw refuser(deny)('it was to re-enrol a peer, and that has ended');
+  }
+
+  /** Others may have the keys that the peer lost, so they prove nothing. */
+  #checkLost(
+    claimed: TrustDomain,
+    bundle: Bundle,
+    known: FederationPeer | undefined,
+    deny: Deny,
+  ): void {
+    if (!isReenrolling(known?.status)) return;
+    const lost = new Set(known?.status?.lostKeys);
+    if (!keyDigests(bundle).some((key) => lost.has(key.toString('hex')))) return;
+    throw deny(
+      'HANSA_INVITATION_REFUSED',
+      `Cannot accept the invitation: it is for new keys of ${claimed.name}, and the bundle of ${claimed.name} has a key from before. To replace all keys there: hansa trust rotate --emergency --fresh`,
+      `its bundle contains a key that ${claimed.name} has lost`,
+    );
   }
 
   /** No key may belong to another trust domain. */

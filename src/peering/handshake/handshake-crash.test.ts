@@ -6,6 +6,14 @@ import { suite, test } from 'node:test';
 import { peeringError } from '../errors.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { testAcceptance, type TestPeerSite, testPeerSite } from './test-peer-site.ts';
+import {
+  brugesAt,
+  printOf,
+  rebuilt,
+  redeemAgain,
+  reenrol,
+  withBruges,
+} from './test-reenrolment.ts';
 
 const name = 'bruges.example';
 const { signal } = new AbortController();
@@ -81,7 +89,7 @@ async function cutOffAnywhere(
 suite('a handshake that is cut off at any write', () => {
   const enrolment = ['peer.propose', 'peer.accept', 'peer.enroll'];
   /** Every step has its outcome, and the audit log has one record of the acceptance. */
-  const isComplete = async (site: TestPeerSite, where: string): Promise<void> => {
+  const isComplete = async (site: TestPeerSite, where: string, times = 1): Promise<void> => {
     const { steps = [], completedAt } = (await site.peers.get(name))?.status?.acceptance ?? {};
     assert.deepEqual(
       steps.map(({ step, outcome }) => `${step} ${outcome}`),
@@ -98,7 +106,7 @@ suite('a handshake that is cut off at any write', () => {
     );
     assert.ok(completedAt !== undefined, where);
     const accepted = site.rows.filter(({ verb }) => verb === 'federation.peer.accepted');
-    assert.equal(accepted.length, 1, where);
+    assert.equal(accepted.length, times, where);
   };
 
   test('enrolls the site that redeemed, once', () =>
@@ -155,6 +163,48 @@ suite('a handshake that is cut off at any write', () => {
         assert.equal(await site.federations.get(name), undefined, where);
         const revocations = stepsOf(site).filter((verb) => verb === 'peer.revoke');
         assert.equal(revocations.length, 1, where);
+      },
+    ));
+
+  test('lets a peer that re-enrols keep its object, and trusts only its new keys', async () => {
+    let uid = '';
+    const begin = async () => {
+      const site = await withBruges();
+      ({ uid } = (await brugesAt(site)).metadata);
+      return site;
+    };
+    await cutOffAnywhere(
+      begin,
+      async (site) => {
+        // The operator sees the error and tries again, and so does the peer.
+        const made = await reenrol(site, { forKeys: printOf(rebuilt) }).catch(() =>
+          reenrol(site, { forKeys: printOf(rebuilt) }),
+        );
+        await redeemAgain(site, made).catch(() => redeemAgain(site, made));
+        throw new Error('cut off');
+      },
+      async (site, where) => {
+        assert.equal(await stateOf(site), 'enrolled', where);
+        assert.ok(await isTrusted(site), where);
+        assert.equal((await brugesAt(site)).metadata.uid, uid, where);
+        const { httpsSpiffe } = (await site.federations.get(name))?.spec.bundleSource ?? {};
+        assert.equal(httpsSpiffe?.bundleBootstrap, documentOf([rebuilt]), where);
+        await isComplete(site, where, 2);
+      },
+    );
+  });
+
+  test('does not trust the lost keys after a crash, although nobody continues', () =>
+    cutOffAnywhere(
+      withBruges,
+      (site) => reenrol(site),
+      async (site, where) => {
+        const { state, reenrolments } = (await brugesAt(site)).status ?? {};
+        // Either nothing has happened, or all of it.
+        const isBegun = reenrolments === 1;
+        assert.equal(state, isBegun ? 'proposed' : 'active', where);
+        assert.equal(await isTrusted(site), !isBegun, where);
+        assert.equal(site.inviter.invitations.list().length, isBegun ? 2 : 1, where);
       },
     ));
 

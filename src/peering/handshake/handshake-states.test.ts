@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { peeringError } from '../errors.ts';
-import { initialState, peerTransitions } from '../peers/peer-states.ts';
+import { initialState, isLive, peerTransitions } from '../peers/peer-states.ts';
 import {
   type AcceptanceRecord,
   acceptancesCollection,
@@ -14,7 +14,10 @@ import {
   invitationsCollection,
 } from './records.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
+import { secretPlace } from './acceptances.ts';
+import { acceptAgain, inviteAgain, peerToReenrol } from './reenrolment.ts';
 import { testAcceptance, type TestPeerSite, testPeerSite } from './test-peer-site.ts';
+import { printOf, rebuilt } from './test-reenrolment.ts';
 
 const name = 'bruges.example';
 const { signal } = new AbortController();
@@ -44,6 +47,9 @@ const happenings = [
   'silence',
   'suspend',
   'resume',
+  'reenrol',
+  'redeemed again',
+  'accepted again',
   'revoke',
   'delete',
   'time passes',
@@ -68,9 +74,12 @@ function watchStates({ store }: TestPeerSite, seen: Set<string>): void {
       states.set(place, state);
       if (state === undefined || state === before) continue;
       seen.add(state);
-      // A finished record of a handshake gives way to a new one, which begins or was agreed at once.
+      // A record of a handshake gives way to a new one, which begins or was agreed at once: after it
+      // ended, or because the peer re-enrols.
       const isNew =
-        before === undefined || (before === 'revoked' && collection !== 'federationpeers');
+        before === undefined ||
+        (collection !== 'federationpeers' &&
+          (before === 'revoked' || (before === 'accepted' && state === initialState)));
       if (isNew)
         assert.ok(state === initialState || state === 'accepted', `${place} began ${state}`);
       else assert.ok(edges.has(`${before} ${state}`), `${place}: ${before} to ${state}`);
@@ -119,6 +128,22 @@ async function happen(site: TestPeerSite, what: Happening, at: number): Promise<
       return want('suspended');
     case 'resume':
       return want('active');
+    case 'reenrol':
+      return inviteAgain(
+        site.parts,
+        await peerToReenrol(site.parts, name),
+        at % 2 === 0 ? { forKeys: printOf(rebuilt) } : {},
+        operator,
+        undefined,
+      );
+    case 'redeemed again':
+      return redeemOpen(site);
+    case 'accepted again': {
+      const known = handshake.acceptances.get(name);
+      const record = await testRecord(site, `b${at}`);
+      const peer = await peerToReenrol(site.parts, name);
+      return acceptAgain(site.parts, peer, known, record, [], operator, undefined);
+    }
     case 'revoke':
       return handshake.revoke(name, operator);
     case 'delete':
@@ -128,22 +153,76 @@ async function happen(site: TestPeerSite, what: Happening, at: number): Promise<
   }
 }
 
+/** The site with the new keys redeems the invitation to re-enrol it, without the secret that only it knows. */
+async function redeemOpen({ inviter, clock }: TestPeerSite): Promise<void> {
+  for (const kept of inviter.invitations.list()) {
+    const { reenrols, redeemed, cancelled, expiresAtMs } = kept.value;
+    if (reenrols === undefined || redeemed !== undefined || cancelled !== undefined) continue;
+    if (clock.now() >= expiresAtMs) continue;
+    const confirmation = kept.value.forKeys === undefined ? { confirmation: 'a test' } : {};
+    await inviter.invitations.put(kept.name, kept, {
+      ...kept.value,
+      redeemed: {
+        state: kept.value.forKeys === undefined ? 'proposed' : 'accepted',
+        trustDomain: name,
+        url: `https://${name}:9443`,
+        bundle: documentOf([rebuilt]),
+        fingerprint: printOf(rebuilt),
+        contractVersion: 1,
+        atMs: clock.now(),
+        madeUid: reenrols,
+        ...confirmation,
+      },
+    });
+  }
+}
+
+async function testRecord(
+  { clock, parts }: TestPeerSite,
+  invitation: string,
+): Promise<AcceptanceRecord> {
+  const secret = await parts.sealer.seal(secretPlace(name, invitation), Buffer.alloc(32, 2));
+  return {
+    secret: secret.toString('base64'),
+    consent: 'approver',
+    invitation,
+    url: `https://${name}:8443`,
+    keys: ['ab'.repeat(32)],
+    expiresAtMs: clock.now() + 60_000,
+    atMs: clock.now(),
+    state: 'proposed',
+  };
+}
+
 suite('the handshake', () => {
   test('stores no state and no change of state outside of the table', async () => {
     const seen = new Set<string>();
+    let completed = 0;
     await fc.assert(
       fc.asyncProperty(
+        // Many walks begin with a peer, which has more ways to go.
+        fc.constantFrom<readonly Happening[]>([], ['redeemed', 'reconcile']),
         fc.array(
           fc.record({
             what: fc.oneof(
               { weight: 2, arbitrary: fc.constantFrom(...happenings) },
               { weight: 1, arbitrary: fc.constant('reconcile' as const) },
+              { weight: 1, arbitrary: fc.constantFrom('heartbeat' as const, 'silence' as const) },
+              {
+                weight: 1,
+                arbitrary: fc.constantFrom(
+                  'reenrol' as const,
+                  'redeemed again' as const,
+                  'accepted again' as const,
+                ),
+              },
             ),
             answer: fc.constantFrom<Answer>('accepted', 'pending', 'refused', 'away'),
           }),
           { minLength: 5, maxLength: 25 },
         ),
-        async (steps) => {
+        async (first, walk) => {
+          const steps = [...first.map((what) => ({ what, answer: 'away' as const })), ...walk];
           let answer: Answer = 'away';
           const site = await testPeerSite({
             redeem: async () => {
@@ -158,13 +237,16 @@ suite('the handshake', () => {
             await happen(site, step.what, at).catch((error: unknown) => {
               assert.match(String((error as { code?: string }).code), /^HANSA_/, String(error));
             });
+            const { state, reenrolments } = (await site.peers.get(name))?.status ?? {};
+            if (reenrolments !== undefined && isLive(state)) completed++;
           }
           for (let round = 0; round < 3; round++) await site.handshake.reconcile(name, signal);
           await isSettled(site);
         },
       ),
-      { numRuns: 80, seed: 18 },
+      { numRuns: 120, seed: 18 },
     );
+    assert.ok(completed > 0, 'some walks complete a re-enrolment');
     // The walks reach every state.
     const all = new Set<string>(peerTransitions.map(({ from }) => from));
     assert.deepEqual([...seen].toSorted(), [...all, 'revoked'].toSorted());
@@ -178,6 +260,9 @@ async function isSettled(site: TestPeerSite): Promise<void> {
   const record = peer && site.parts.peerings.of(peer);
   if (record?.state === 'revoked') assert.equal(state, 'revoked');
   if (record?.state === 'accepted') assert.ok(state !== 'proposed' && state !== 'accepted');
+  if (state === 'proposed' && peer?.status?.reenrolments !== undefined) {
+    assert.ok(record?.state !== 'accepted' && record?.state !== 'revoked');
+  }
   const federation = await site.federations.get(name);
   const isTrusted = federation !== undefined && !federation.spec.quarantined;
   const mayTrust = state === 'enrolled' || state === 'active' || state === 'degraded';

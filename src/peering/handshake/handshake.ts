@@ -23,7 +23,8 @@ import type { Peerings } from './peerings.ts';
 import type { PeeringSettings } from '../settings.ts';
 import type { SoftSteps } from './acceptance.ts';
 import { Acceptances, unlessConflict } from './acceptances.ts';
-import { PeerAcceptance } from './peer-acceptance.ts';
+import { PeerAcceptance, redeemedBecause } from './peer-acceptance.ts';
+import { isReenrolling } from '../peers/peer-states.ts';
 import { askedForDeletion, askedForState } from '../peers/wishes.ts';
 
 export interface HandshakeParts {
@@ -68,8 +69,9 @@ export class Handshake {
     const redeemed = redemption === undefined ? undefined : await this.#admit(name, redemption);
     await this.#settle(name);
     if (redemption !== undefined) await this.#tellContest(name, redemption);
+    const invited = await this.#awaitRedemption(name);
     await this.#prune(name);
-    return soonest(accepted, redeemed);
+    return soonest(accepted, redeemed, invited);
   }
 
   /** Only the inviter's part, for a site that has just redeemed and waits for the answer. */
@@ -122,7 +124,7 @@ export class Handshake {
   }
 
   /**
-   * Ends trust in a peer that is missing, deleted, revoked or to be suspended. Needs no lease: every
+   * Ends trust in a peer that is missing, deleted, revoked, re-enrolling or to be suspended. Needs no lease: every
    * write is a compare-and-set, and trust must end before a crashed site gets its leases back.
    */
   async distrust(name: string): Promise<void> {
@@ -136,6 +138,7 @@ export class Handshake {
       status?.state === 'suspended' ||
       spec?.desiredState === 'suspended';
     if (isStopped) await this.#settle(name);
+    if (isReenrolling(status)) await this.#acceptance.endLostTrust(name);
   }
 
   /** Creates the peer of an acceptance. Safe while the controller runs. */
@@ -145,7 +148,7 @@ export class Handshake {
 
   /** As inviter: admits the site that redeemed, after any required confirmation. */
   async #admit(name: string, kept: Kept<InvitationRecord>): Promise<ReconcileResult | undefined> {
-    const { peers, clock, peerings } = this.#parts;
+    const { peers, clock, peerings, inviter } = this.#parts;
     const { redeemed } = kept.value;
     if (redeemed === undefined) return undefined;
     const peer = await peers.propose({
@@ -158,17 +161,36 @@ export class Handshake {
       bind: (uid) => peerings.bind(kept.name, uid),
       instead: peerings.crossing(await peers.get(name), redeemed),
       fingerprint: redeemed.fingerprint,
-      reason:
-        redeemed.confirmation === undefined
-          ? 'it redeemed its invitation'
-          : `it needs confirmation, because ${redeemed.confirmation}`,
+      reason: redeemedBecause(redeemed),
     });
     if (peer?.status?.invitation !== kept.name || peer.status.state !== 'proposed')
       return undefined;
     if (redeemed.state !== 'proposed') return undefined;
     const leftMs = redeemed.atMs + this.#parts.settings.confirmWithinMs - clock.now();
     if (leftMs > 0) return { requeueAfterMs: Math.min(leftMs, 60_000) };
-    await peers.step(name, 'revoke', 'no operator of this site confirmed it in time');
+    const late = 'no operator of this site confirmed it in time';
+    if (isReenrolling(peer.status)) {
+      await peers.letGo(peer, late, [inviter.invitations.unchanged(kept.name, kept)]);
+    } else await peers.step(name, 'revoke', late);
+    return undefined;
+  }
+
+  /** Of a peer that re-enrols by an invitation of this site: until a site redeems it or it ends. */
+  async #awaitRedemption(name: string): Promise<ReconcileResult | undefined> {
+    const { peers, inviter, clock } = this.#parts;
+    const peer = await peers.get(name);
+    const { role, invitation } = peer?.status ?? {};
+    if (peer === undefined || !isReenrolling(peer.status)) return undefined;
+    if (role !== 'inviter' || invitation === undefined) return undefined;
+    const kept = inviter.invitations.get(invitation);
+    if (kept?.value.redeemed !== undefined) return undefined;
+    const { cancelled, expiresAtMs = 0 } = kept?.value ?? {};
+    const leftMs = expiresAtMs - clock.now();
+    if (cancelled === undefined && leftMs > 0) return { requeueAfterMs: Math.ceil(leftMs) };
+    const ended = cancelled === undefined ? 'expired' : `was cancelled by ${cancelled.by}`;
+    await peers.letGo(peer, `the invitation to re-enrol it ${ended}`, [
+      inviter.invitations.unchanged(invitation, kept),
+    ]);
     return undefined;
   }
 
@@ -185,7 +207,7 @@ export class Handshake {
     // The bundle document that verified the peer in the handshake.
     const bootstrap = peer && peerings.of(peer)?.bundle;
     if (peer?.status?.state !== undefined && peer.status.state !== 'revoked')
-      await peers.hold(peer);
+      peer = await peers.hold(peer);
     const wanted = peer?.spec.desiredState;
     const isSuspended = peer?.status?.state === 'suspended';
     const asked = peer && askedForState(this.#parts.store, peer, peeringWrites);
@@ -200,11 +222,11 @@ export class Handshake {
       case 'enrolled':
       case 'active':
       case 'degraded':
-        await federations.keep(peer, bootstrap, false);
+        await federations.keep(peer, bootstrap, false).catch(unlessConflict);
         await this.#acceptance.complete(peer);
         break;
       case 'suspended':
-        await federations.keep(peer, bootstrap, true);
+        await federations.keep(peer, bootstrap, true).catch(unlessConflict);
         break;
       case 'revoked':
         await federations.remove(name);

@@ -65,6 +65,11 @@ suite('an invitation', () => {
     assert.deepEqual(read.secret, given.secret);
     assert.equal(read.expiresAtMs, given.expiresAtMs);
     assert.equal(parseInvitation(encodeInvitation(sample()), nowMs).for, undefined);
+    assert.equal(read.reenrols, undefined);
+    assert.equal(
+      parseInvitation(encodeInvitation(sample({ reenrols: true })), nowMs).reenrols,
+      true,
+    );
   });
 
   test('is read whatever it holds', () => {
@@ -161,6 +166,8 @@ suite('an invitation', () => {
       [{ ...good, e: '1' }, /no expiry time/],
       [{ ...good, e: 1e300 }, /no expiry time/],
       [{ ...good, f: '' }, /the trust domain that it is for is not valid/],
+      [{ ...good, r: false }, /does not say whether it re-enrols a peer/],
+      [{ ...good, r: 'true' }, /does not say whether it re-enrols a peer/],
     ];
     for (const [body, why] of bad) assert.match(problemOf(line(body)), why);
   });

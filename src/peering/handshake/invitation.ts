@@ -31,6 +31,8 @@ export interface Invitation {
   readonly for?: TrustDomain;
   /** The fingerprint of the only keys that may redeem it. Earlier versions ignore it. */
   readonly forKeys?: string;
+  /** It re-enrols a peer that has lost its keys. Earlier versions ignore it. */
+  readonly reenrols?: true;
 }
 
 /** The site stores this digest. It verifies the secret and cannot redeem the invitation. */
@@ -83,6 +85,7 @@ export function encodeInvitation(invitation: Invitation): string {
       e: Math.floor(invitation.expiresAtMs / 1000),
       ...(invitation.for === undefined ? {} : { f: invitation.for.name }),
       ...(invitation.forKeys === undefined ? {} : { p: invitation.forKeys }),
+      ...(invitation.reenrols === undefined ? {} : { r: true }),
     }),
   );
   return `${prefix}${body.toString('base64url')}.${checksum(body).toString('base64url')}`;
@@ -144,7 +147,7 @@ function decodeInvitation(text: string): Invitation {
 /** The checksum matches, so only a hostile or faulty site fails here. Its input is bounded all the same. */
 function readBody(body: Buffer): Invitation {
   const fields = parseObject(body);
-  const { u, t, k, s, e, f, p } = fields;
+  const { u, t, k, s, e, f, p, r } = fields;
   const url = typeof u === 'string' ? parseSiteURL(u) : undefined;
   if (url === undefined) throw invalid('it has no valid https URL');
   if (typeof t !== 'string' || TrustDomain.problem(t) !== undefined) {
@@ -165,6 +168,7 @@ function readBody(body: Buffer): Invitation {
   if (p !== undefined && forKeys === undefined) {
     throw invalid('the fingerprint that it is for is not a SHA-256 digest');
   }
+  if (r !== undefined && r !== true) throw invalid('it does not say whether it re-enrols a peer');
   return {
     url,
     trustDomain: TrustDomain.parse(t),
@@ -173,6 +177,7 @@ function readBody(body: Buffer): Invitation {
     expiresAtMs: (e as number) * 1000,
     ...(f === undefined ? {} : { for: TrustDomain.parse(f) }),
     ...(forKeys === undefined ? {} : { forKeys }),
+    ...(r === undefined ? {} : { reenrols: true as const }),
   };
 }
 

@@ -50,6 +50,16 @@ export interface InviteOptions {
   /** The fingerprint of the only keys that may redeem it. Requires `for`. */
   readonly forKeys?: string;
   readonly ttlSeconds?: number;
+  /** The uid of the peer that it re-enrols. Requires `for`. */
+  readonly reenrols?: string;
+}
+
+/** An invitation that is not stored yet. */
+export interface NewInvitation {
+  readonly made: MadeInvitation;
+  readonly record: InvitationRecord;
+  /** Whom it is for, in words. */
+  readonly words: string;
 }
 
 export interface MadeInvitation {
@@ -83,7 +93,26 @@ export class Inviter {
     options: InviteOptions,
     spent?: SpentApproval,
   ): Promise<MadeInvitation> {
-    const { trustDomain, clock, random, own, audit, advertiseURL } = this.#parts;
+    const { made, record, words } = await this.prepare(by, options, spent);
+    const row = this.#parts.audit.record({
+      ...requestedBy(by),
+      verb: 'peer.invite',
+      kind: 'FederationPeer',
+      ...(record.for === undefined ? {} : { name: record.for }),
+      outcome: 'allow',
+      reason: `invited ${words}`,
+    });
+    await this.invitations.put(made.id, undefined, record, [row], spent);
+    return made;
+  }
+
+  /** Makes an invitation for the caller to store. No site can redeem it before. */
+  async prepare(
+    by: Requester,
+    options: InviteOptions,
+    spent?: SpentApproval,
+  ): Promise<NewInvitation> {
+    const { trustDomain, clock, random, own, advertiseURL } = this.#parts;
     const { ttlSeconds = defaultInvitationSeconds } = options;
     if (!Number.isSafeInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > maxInvitationSeconds) {
       throw new HansaError(
@@ -109,7 +138,7 @@ export class Inviter {
     const expiresAtMs = Math.floor(nowMs / 1000 + ttlSeconds) * 1000;
     const digest = secretDigest(secret);
     const id = invitationId(digest);
-    const { for: invited, forKeys } = options;
+    const { for: invited, forKeys, reenrols } = options;
     const keysWords = forKeys === undefined ? '' : ` with the fingerprint ${forKeys}`;
     const record: InvitationRecord = {
       digest: digest.toString('hex'),
@@ -118,17 +147,9 @@ export class Inviter {
       expiresAtMs,
       ...(invited === undefined ? {} : { for: invited.name }),
       ...(forKeys === undefined ? {} : { forKeys }),
+      ...(reenrols === undefined ? {} : { reenrols }),
       ...(spent === undefined ? {} : { approval: spent.uid }),
     };
-    const row = audit.record({
-      ...requestedBy(by),
-      verb: 'peer.invite',
-      kind: 'FederationPeer',
-      ...(invited === undefined ? {} : { name: invited.name }),
-      outcome: 'allow',
-      reason: `invited ${invited?.name ?? 'any site'}${keysWords}, for ${ttlSeconds} seconds, by invitation ${shortId(id)}`,
-    });
-    await this.invitations.put(id, undefined, record, [row], spent);
     const invitation = encodeInvitation({
       url: new URL(advertiseURL()),
       trustDomain,
@@ -137,8 +158,13 @@ export class Inviter {
       expiresAtMs,
       ...(invited === undefined ? {} : { for: invited }),
       ...(forKeys === undefined ? {} : { forKeys }),
+      ...(reenrols === undefined ? {} : { reenrols: true }),
     });
-    return { id, invitation, expiresAtMs, fingerprint: fingerprintOf(keys) };
+    return {
+      made: { id, invitation, expiresAtMs, fingerprint: fingerprintOf(keys) },
+      record,
+      words: `${invited?.name ?? 'any site'}${keysWords}, for ${ttlSeconds} seconds, by invitation ${shortId(id)}`,
+    };
   }
 
   /** Answers what a redemption of the invitation does and offers. Does not redeem it. */
@@ -170,8 +196,7 @@ export class Inviter {
     }
     const confirmation =
       redeemed === undefined
-        ? (await this.#admission.outcome(kept.value, claimed, undefined, deny)).confirmation !==
-          undefined
+        ? (await this.#admission.outcome(kept, claimed, undefined, deny)).confirmation !== undefined
         : redeemed.state === 'proposed';
     const offers = this.#parts.offersFor(claimed.name);
     return { contractVersion, offers, confirmation };
@@ -208,7 +233,7 @@ export class Inviter {
           stranger,
         );
       }
-      const outcome = await this.#admission.outcome(kept.value, claimed, proof, deny);
+      const outcome = await this.#admission.outcome(kept, claimed, proof, deny);
       try {
         await this.#spend(kept, request, version, { ...proof, stranger }, outcome);
         return kept.name;
@@ -255,6 +280,8 @@ export class Inviter {
           contractVersion: version,
           features: agreedFeatures(request),
           atMs: clock.now(),
+          // Bound from the beginning: it never creates a peer.
+          ...(kept.value.reenrols === undefined ? {} : { madeUid: kept.value.reenrols }),
           ...outcome,
         },
       },

@@ -5,10 +5,11 @@
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import type { Requester } from '../../core/access/audit-draft.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { fingerprintOf } from '../../core/identity/bundle/fingerprint.ts';
 import { peeringError } from '../errors.ts';
 import { because, type PeerCause } from '../peers/peer-cause.ts';
-import { agreedOn, peeringWrites } from '../peers/peer-repository.ts';
-import { followingStep, isLive } from '../peers/peer-states.ts';
+import { agreedOn, peeringWrites, peersCollection } from '../peers/peer-repository.ts';
+import { followingStep, isLive, isReenrolling } from '../peers/peer-states.ts';
 import { completed, runSoftSteps, type StepOutcome, warningsOf, withSteps } from './acceptance.ts';
 import type { HandshakeParts } from './handshake.ts';
 import type { AcceptanceRecord, Peering, Redemption } from './records.ts';
@@ -33,6 +34,7 @@ export class PeerAcceptance {
     const { state, role } = peer?.status ?? {};
     if (peer === undefined || state === undefined) return peer;
     const record = peerings.of(peer);
+    if (isReenrolling(peer.status)) return this.#followAgain(peer, record);
     if (record === undefined) {
       // It would wait forever.
       return role === 'acceptor' && state === 'proposed'
@@ -57,18 +59,70 @@ export class PeerAcceptance {
     );
   }
 
+  /**
+   * The same for a peer that re-enrols. A handshake without success does not revoke it. It leaves the
+   * state only without a federation, so that no key from before counts afterwards.
+   */
+  async #followAgain(
+    peer: FederationPeer,
+    record: FollowedRecord | undefined,
+  ): Promise<FederationPeer | undefined> {
+    const { peers, clock } = this.#parts;
+    const { name } = peer.metadata;
+    const { role, fingerprint } = peer.status ?? {};
+    await this.endLostTrust(name);
+    if (record === undefined) {
+      // The inviter waits for a redemption.
+      return role === 'acceptor' ? peers.letGo(peer, 'this site gave up its invitation') : peer;
+    }
+    if (record.state === 'revoked') {
+      return peers.letGo(peer, record.failure?.message.slice(0, 500) ?? 'its redemption ended');
+    }
+    const told = fingerprintIn(record);
+    if (fingerprint !== told) {
+      const reason = record.invitation === undefined ? { reason: redeemedBecause(record) } : {};
+      await peers.renew(peer, { url: record.url, fingerprint: told, ...reason });
+    }
+    if (record.state !== 'accepted') return peers.get(name);
+    const { invitation } = peer.status ?? {};
+    return peers.step(
+      name,
+      'accept',
+      acceptedBecause(name, record),
+      (status) => withSteps(agreedOn(record)(status), agreedSteps(record), clock.now()),
+      peeringWrites,
+      (status) => status?.invitation === invitation,
+    );
+  }
+
+  /**
+   * Removes what earlier handshakes left of a peer that re-enrols: its federation, and their records.
+   * Trust in the peer has ended with its state, and this removes the keys. A federation that is read
+   * before the state is from before: `keep` creates none for a proposed peer.
+   */
+  async endLostTrust(name: string): Promise<void> {
+    const { peers, federations, peerings, store } = this.#parts;
+    await federations.remove(name, async () => !isReenrolling((await peers.get(name))?.status));
+    const peer = await peers.get(name);
+    if (peer === undefined || !isReenrolling(peer.status)) return;
+    await peerings.closeOthers(peer);
+    store.facts.delete(peersCollection, name);
+  }
+
   /** From here on, the site trusts the bundle of the peer. */
   async #enrol(peer: FederationPeer): Promise<FederationPeer | undefined> {
     const { peers, federations, peerings, clock } = this.#parts;
     const { name } = peer.metadata;
     const obstacle = await federations.obstacle(name);
     if (obstacle !== undefined) return this.#waits(peer, 'ForeignFederation', obstacle);
-    await peers.hold(peer);
+    const held = await peers.hold(peer);
     // Do not trust a peer before a pending suspension takes effect.
     const quarantined = peer.spec.desiredState === 'suspended';
     try {
-      await federations.keep(peer, peerings.of(peer)?.bundle, quarantined);
+      await federations.keep(held, peerings.of(peer)?.bundle, quarantined);
     } catch (error) {
+      // It changed in the meantime, which reconciles it again.
+      if (hasCode(error, 'HANSA_CONFLICT')) return peers.get(name);
       // Only an operator can make room, so the status must say it.
       if (hasCode(error, 'HANSA_LIMIT')) await this.#waits(peer, 'FederationLimit', error.message);
       throw error;
@@ -168,13 +222,24 @@ function failedStep({ code, message }: NonNullable<AcceptanceRecord['failure']>)
   return code === 'HANSA_TRUST_MATERIAL' ? { enrol: outcome } : { invitation: outcome };
 }
 
-function acceptedBecause(
-  name: string,
-  record: Peering & Partial<Redemption & AcceptanceRecord>,
-): string {
+type FollowedRecord = Peering & Partial<Redemption & AcceptanceRecord>;
+
+function acceptedBecause(name: string, record: FollowedRecord): string {
   if (record.invitation !== undefined)
     return `${name} accepted the redemption of its invitation by this site`;
   return record.confirmation === undefined
     ? 'it redeemed its invitation'
     : 'an operator of this site confirmed it';
+}
+
+/** Why a site that redeemed is proposed. */
+export function redeemedBecause({ confirmation }: Pick<Redemption, 'confirmation'>): string {
+  return confirmation === undefined
+    ? 'it redeemed its invitation'
+    : `it needs confirmation, because ${confirmation}`;
+}
+
+/** Of the bundle of a site that redeemed, or of the keys that its invitation pins. */
+function fingerprintIn({ fingerprint, keys = [] }: FollowedRecord): string {
+  return fingerprint ?? fingerprintOf(keys.map((key) => Buffer.from(key, 'hex')));
 }

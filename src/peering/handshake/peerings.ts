@@ -112,6 +112,20 @@ export class Peerings {
     return this.#end(name, ({ madeUid }) => madeUid !== undefined && madeUid !== uid);
   }
 
+  /** Ends the redemptions of this peer but the one that it follows, or will follow. */
+  async closeOthers(peer: FederationPeer): Promise<void> {
+    const { name, uid } = peer.metadata;
+    const followed = this.invitations.get(peer.status?.invitation ?? '');
+    for (const { name: invitation, value } of this.invitations.list()) {
+      const { redeemed, createdAtMs } = value;
+      if (redeemed?.trustDomain !== name || invitation === followed?.name) continue;
+      // The peer was read before that one was made.
+      if (followed !== undefined && createdAtMs > followed.value.createdAtMs) continue;
+      if (this.crossing(peer, redeemed) !== undefined) continue;
+      await this.step(invitation, 'revoke', undefined, ({ madeUid }) => (madeUid ?? uid) === uid);
+    }
+  }
+
   async #end(name: string, isIt: (redeemed: Redemption) => boolean): Promise<void> {
     for (const kept of this.invitations.list()) {
       if (kept.value.redeemed?.trustDomain !== name) continue;

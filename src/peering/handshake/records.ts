@@ -6,7 +6,7 @@ import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
 import type { ApprovalMode } from '../../core/approvals/policy.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { type Reader, recordReader } from '../../core/store/reader.ts';
-import type { Commit, Entry, Store } from '../../core/store/store.ts';
+import type { Commit, Entry, Expectation, Store } from '../../core/store/store.ts';
 import type { Features } from '../features.ts';
 import type { HandshakeState } from '../peers/peer-states.ts';
 import {
@@ -78,6 +78,8 @@ export interface InvitationRecord {
   readonly for?: string;
   /** The fingerprint of the only keys that may redeem it. */
   readonly forKeys?: string;
+  /** The uid of the peer that it re-enrols. */
+  readonly reenrols?: string;
   /** The user who created it. Records of earlier versions lack it. */
   readonly createdBy?: string;
   /** The uid of the Approval that allowed it. */
@@ -156,15 +158,30 @@ export class Records<T> {
     audit: NonNullable<Commit['audit']> = [],
     spent?: SpentApproval,
   ): Promise<void> {
-    const bytes = Buffer.from(JSON.stringify(value));
+    const written = this.written(name, before, value);
     await commitFenced(this.#store, {
-      expect: [
-        { collection: this.#collection, name, at: before?.revision ?? 'absent' },
-        ...(spent?.expect ?? []),
-      ],
-      put: [{ collection: this.#collection, name, encode: () => bytes }, ...(spent?.put ?? [])],
+      expect: [...written.expect, ...(spent?.expect ?? [])],
+      put: [...written.put, ...(spent?.put ?? [])],
       audit: [...audit, ...(spent?.audit ?? [])],
     });
+  }
+
+  /** What a commit contains that writes the record beside other changes. */
+  written(
+    name: string,
+    before: Kept<T> | undefined,
+    value: T,
+  ): Required<Pick<Commit, 'expect' | 'put'>> {
+    const bytes = Buffer.from(JSON.stringify(value));
+    return {
+      expect: [this.unchanged(name, before)],
+      put: [{ collection: this.#collection, name, encode: () => bytes }],
+    };
+  }
+
+  /** That the record is still as it was read. */
+  unchanged(name: string, before: Kept<T> | undefined): Expectation {
+    return { collection: this.#collection, name, at: before?.revision ?? 'absent' };
   }
 
   /**

@@ -1,6 +1,7 @@
 // Sends and receives heartbeats: they show that a peer is alive and carry offers, the bundle sequence,
 // a receipt, the clock and the features of the sender. Both sides send. A heartbeat in either direction counts as a sign of life.
 
+import { enrolmentOf } from '../../api/enrolment.ts';
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../api/object.ts';
@@ -113,6 +114,11 @@ export class HeartbeatExchange {
     const { name } = peer.metadata;
     const full = await this.#complete(message, this.#parts.witness?.part(name), name);
     const answer = await this.#post(peer, paths.heartbeat, full, signal);
+    const now = await this.#parts.peers.get(name);
+    if (now === undefined || enrolmentOf(now) !== enrolmentOf(peer)) {
+      // The keys that verified the answer no longer count.
+      throw peeringError('HANSA_PEER_UNTRUSTED', `${name} re-enrols or is another peer now.`);
+    }
     await this.heard(name, this.#read(name, answer), full.log);
   }
 
@@ -218,7 +224,7 @@ export class HeartbeatExchange {
     this.#signs.set(name, { of: stayOf(peer), atMs: heardMs });
     if (isLive(peer.status?.state)) {
       await this.#reports.note(peer, report);
-      await this.#parts.witness?.heard({ name, uid: peer.metadata.uid }, heartbeat.log, sent);
+      await this.#parts.witness?.heard({ name, uid: enrolmentOf(peer) }, heartbeat.log, sent);
     }
   }
 

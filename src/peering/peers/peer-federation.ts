@@ -2,11 +2,15 @@
 // the store, and the trust plane keeps its bundle fresh.
 
 import type { ResourceOf } from '../../api/kind.ts';
-import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
+import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { peerLabel, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { hasCode } from '../../core/errors/error.ts';
+import { keyDigests } from '../../core/identity/bundle/fingerprint.ts';
+import { parseSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import type { ResourceClient } from '../../core/reconcile/resource-client.ts';
+import type { Expectation } from '../../core/store/store.ts';
 import { peeringWrites } from './peer-repository.ts';
 
 export const federationsCollection = spiffeFederationKind.plural;
@@ -47,7 +51,25 @@ export class PeerFederations {
       : `the SPIFFEFederation ${name} exists, but not for this peer. The site enrolls the peer when it is deleted`;
   }
 
-  /** Creates the federation, or updates it to match the peer. Idempotent. */
+  /**
+   * SHA-256, in hex, of the public keys in the bundles that this site has of the peer. `current`: of the
+   * bundle that it uses now. `all`: also of the one that it started from.
+   */
+  async keysOf(peer: string): Promise<{
+    readonly current: readonly string[];
+    readonly all: readonly string[];
+  }> {
+    const { spec, status } = (await this.#federations.get(peer)) ?? {};
+    const bootstrap = spec?.bundleSource.httpsSpiffe?.bundleBootstrap;
+    const current = keysIn(peer, status?.bundle ?? bootstrap);
+    return { current, all: [...current, ...keysIn(peer, bootstrap)] };
+  }
+
+  /**
+   * Creates the federation, or updates it to match the peer. Idempotent. Creates it only while the peer is
+   * as given: otherwise a peer that re-enrols in the meantime would get a federation with its lost keys.
+   * Then it rejects with HANSA_CONFLICT.
+   */
   async keep(
     peer: FederationPeer,
     bootstrap: string | undefined,
@@ -76,7 +98,7 @@ export class PeerFederations {
             labels: { [peerLabel]: labelOf(name) },
             owner: peer,
           },
-          peeringWrites,
+          { ...peeringWrites, expect: [unchanged(peer)] },
         );
       } catch (error) {
         if (!hasCode(error, 'HANSA_ALREADY_EXISTS')) throw error;
@@ -134,13 +156,28 @@ export class PeerFederations {
     if (uid === undefined || (owner !== undefined && owner.uid !== uid)) await this.remove(name);
   }
 
-  /** After this, the site does not trust the peer. */
-  async remove(name: string): Promise<void> {
-    this.#announcedMs.delete(name);
+  /** After this, the site does not trust the peer. `unless` is asked after the federation was read. */
+  async remove(name: string, unless?: () => Promise<boolean>): Promise<void> {
     const known = await this.#federations.get(name);
-    if (known === undefined || !isOurs(known)) return;
+    if (known === undefined || !isOurs(known) || (await unless?.()) === true) return;
+    this.#announcedMs.delete(name);
     await this.#federations.delete(name, peeringWrites, { uid: known.metadata.uid });
   }
+}
+
+function keysIn(name: string, document: string | undefined): readonly string[] {
+  if (document === undefined) return [];
+  try {
+    const { bundle } = parseSpiffeBundle(document, TrustDomain.parse(name), 'x509');
+    return keyDigests(bundle).map((key) => key.toString('hex'));
+  } catch {
+    return [];
+  }
+}
+
+function unchanged({ metadata }: FederationPeer): Expectation {
+  const at = Number(metadata.resourceVersion);
+  return { collection: federationPeerKind.plural, name: metadata.name, at };
 }
 
 function isOurs(federation: SpiffeFederation): boolean {

@@ -15,6 +15,8 @@ const causes: readonly (PeerCause | undefined)[] = [
   'Refused',
   'Untrusted',
   'Unreachable',
+  'WaitsForRedemption',
+  'NeedsInvitation',
 ];
 type Role = (typeof roles)[number];
 const hint = (state: string, role: Role, cause?: PeerCause, alert?: string): string =>
@@ -28,6 +30,14 @@ const hint = (state: string, role: Role, cause?: PeerCause, alert?: string): str
 
 /** Every row that asks the reader for something; every other combination has no hint. */
 const table: readonly [state: string, role: Role | 'both', cause: PeerCause | 'any', RegExp][] = [
+  [
+    'proposed',
+    'both',
+    'WaitsForRedemption',
+    /hansa peer accept.*hansa peer reenrol bruges\.example/,
+  ],
+  ['proposed', 'inviter', 'NeedsInvitation', /^To invite it again: hansa peer reenrol .*revoke/],
+  ['proposed', 'acceptor', 'NeedsInvitation', /^Ask the operator of bruges\.example for a new/],
   ['proposed', 'inviter', 'any', /If it matches: hansa peer confirm bruges\.example/],
   [
     'proposed',

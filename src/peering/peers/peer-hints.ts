@@ -14,7 +14,9 @@ export function peerHint(peer: Hinted): string {
   }
   switch (state) {
     case 'proposed':
-      return peer.role === 'inviter' ? confirmHere(name) : proposedHint(peer);
+      return (
+        reenrolHint(peer) ?? (peer.role === 'inviter' ? confirmHere(name) : proposedHint(peer))
+      );
     case 'accepted':
       return acceptedHint(peer);
     case 'active':
@@ -29,6 +31,19 @@ export function peerHint(peer: Hinted): string {
     default:
       return '';
   }
+}
+
+/** The peer starts over with new keys, and no site has redeemed the invitation for that. */
+function reenrolHint({ name, role, cause }: Hinted): string | undefined {
+  if (cause === 'WaitsForRedemption') {
+    return `Give the invitation to the operator of ${name}, for hansa peer accept. To make another one: hansa peer reenrol ${name}.`;
+  }
+  if (cause !== 'NeedsInvitation') return undefined;
+  const again =
+    role === 'inviter'
+      ? `To invite it again: hansa peer reenrol ${name}.`
+      : `Ask the operator of ${name} for a new invitation from hansa peer reenrol.`;
+  return `${again} To give up: hansa peer revoke ${name}.`;
 }
 
 function confirmHere(name: string): string {
@@ -66,7 +81,7 @@ function connectionHint({ name, state, cause }: Hinted): string {
     case 'Refused':
       return `Ask the operator of ${name} to run hansa peer list. If you replaced the keys of this site (hansa trust rotate --emergency --fresh), send that operator the fingerprint from hansa status at this site, for hansa trust bundle bootstrap.`;
     case 'Untrusted':
-      return `Ask the operator of ${name} whether its keys or its address changed. If its keys changed, ask for the fingerprint from hansa status, then: hansa trust bundle bootstrap ${name} --fingerprint FINGERPRINT.`;
+      return `Ask the operator of ${name} whether its keys or its address changed. If its keys changed, ask for the fingerprint from hansa status, then: hansa trust bundle bootstrap ${name} --fingerprint FINGERPRINT. If it was rebuilt without its data: hansa peer reenrol ${name}.`;
     case 'Unreachable':
       return `To see which step fails: hansa doctor --peer ${name}.`;
     default:

@@ -4,14 +4,19 @@
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import { hasCode } from '../../core/errors/error.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { Requester } from '../../core/access/audit-draft.ts';
 import type { SpentApproval } from '../../core/approvals/approval-gate.ts';
 import { findCondition, setCondition } from '../../core/reconcile/conditions.ts';
 import type { ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
+import type { Expectation } from '../../core/store/store.ts';
 import type { Features } from '../features.ts';
+import { because } from './peer-cause.ts';
+import { checkReenrol } from './possible-step.ts';
+import { reenrolling } from './reenrolled-status.ts';
 import {
   initialState,
+  isReenrolling,
   nextState,
   type PeerEvent,
   type PeerPosition,
@@ -46,6 +51,20 @@ export interface NewPeer {
   readonly instead?: string | undefined;
   readonly fingerprint: string;
   readonly reason: string;
+}
+
+/** A peer starts over with new keys. It keeps its object, its grants and its history. */
+export interface NewEnrolment {
+  /** The peer and its enrolment that end. */
+  readonly peer: FederationPeer;
+  readonly role: 'inviter' | 'acceptor';
+  readonly invitation: string;
+  /** SHA-256, in hex, of keys that no longer count. */
+  readonly lostKeys: readonly string[];
+  readonly reason: string;
+  /** The handshake record and whatever else changes in the same commit. */
+  readonly also: NonNullable<WriteAs['also']>;
+  readonly expect: readonly Expectation[];
 }
 
 /** Retries after a conflict. More conflicts in a row indicate a fault. */
@@ -89,7 +108,10 @@ export class PeerRepository {
     }
     const isOpen = ({ status: now }: FederationPeer): boolean =>
       now?.state === undefined ||
-      (now.state === 'proposed' && now.role === 'acceptor' && now.invitation === peer.instead);
+      (now.state === 'proposed' &&
+        now.role === 'acceptor' &&
+        peer.instead !== undefined &&
+        now.invitation === peer.instead);
     if (known !== undefined && !isOpen(known)) {
       // Binds records of earlier versions.
       if (known.status?.invitation === invitation && madeUid === undefined) {
@@ -143,7 +165,7 @@ export class PeerRepository {
 
   /**
    * Takes a step of the table of states. Returns the peer unchanged if its state does not allow the
-   * step.
+   * step, or if it is not `still` what the caller relies on.
    */
   async step(
     name: string,
@@ -151,18 +173,21 @@ export class PeerRepository {
     reason: string,
     also: (status: PeerStatus) => PeerStatus = (status) => status,
     as: WriteAs = peeringWrites,
+    isStill: (status: PeerStatus | undefined) => boolean = () => true,
   ): Promise<FederationPeer | undefined> {
     for (let attempt = 1; ; attempt++) {
       const peer = await this.#peers.get(name);
       const from = positionOf(peer);
       if (peer === undefined || from === undefined) return peer;
       const step = nextState(from, event);
-      if (step === undefined) return peer;
+      if (step === undefined || !isStill(peer.status)) return peer;
       const nowMs = this.#clock.now();
       const written = await this.#peers.patchStatus(
         name,
         (current) =>
-          current.status?.state === from.state && current.metadata.uid === peer.metadata.uid
+          current.status?.state === from.state &&
+          current.metadata.uid === peer.metadata.uid &&
+          isStill(current.status)
             ? also(positioned(current.status, step.position, reason, nowMs))
             : (current.status ?? {}),
         as,
@@ -187,6 +212,91 @@ export class PeerRepository {
       throw refuseStep(name, position.state, event);
     }
     return this.step(name, event, reason, undefined, writesFor(by, spent));
+  }
+
+  /**
+   * Takes the step `reenrol`, in one commit with the handshake record of the new enrolment. A peer that
+   * already re-enrols gets another invitation and stays proposed. Throws HANSA_PEER_STATE if the state does
+   * not allow it, and HANSA_CONFLICT if the peer changed in the meantime.
+   */
+  async reenrol(enrolment: NewEnrolment, by: Requester, spent?: SpentApproval): Promise<void> {
+    const { peer, invitation, reason, also, expect } = enrolment;
+    const { name, uid } = peer.metadata;
+    const state = peer.status?.state ?? initialState;
+    checkReenrol(peer);
+    const before = peer.status?.reenrolments;
+    const written = await this.#peers.patchStatus(
+      name,
+      (current) =>
+        current.metadata.uid === uid &&
+        current.metadata.deletionTimestamp === undefined &&
+        current.status?.state === state &&
+        current.status.reenrolments === before
+          ? because(
+              positioned(
+                reenrolling(current.status, enrolment),
+                { state: initialState },
+                reason,
+                this.#clock.now(),
+              ),
+              enrolment.role === 'inviter' ? 'WaitsForRedemption' : undefined,
+              reason,
+            )
+          : (current.status ?? {}),
+      { ...writesFor(by, spent), also, expect },
+      { verb: 'peer.reenrol', reason: `${state} → ${initialState}: ${reason}` },
+    );
+    if (written?.status?.invitation === invitation) return;
+    throw new HansaError(
+      'HANSA_CONFLICT',
+      `Cannot re-enrol ${name}: it changed in the meantime. Retry.`,
+    );
+  }
+
+  /** What a re-enrolling peer told about itself: once, when its handshake record knows it. */
+  async renew(
+    peer: FederationPeer,
+    told: { readonly url: string; readonly fingerprint: string; readonly reason?: string },
+  ): Promise<FederationPeer | undefined> {
+    const { name, uid } = peer.metadata;
+    const { invitation } = peer.status ?? {};
+    const isIt = ({ metadata, status }: FederationPeer): boolean =>
+      metadata.uid === uid && isReenrolling(status) && status?.invitation === invitation;
+    // Before the fingerprint, which marks that it is done.
+    await this.#peers.patchSpec(
+      name,
+      (current) => (isIt(current) ? { ...current.spec, url: told.url } : current.spec),
+      peeringWrites,
+    );
+    return this.note(name, (status) => {
+      if (!isReenrolling(status) || status.invitation !== invitation) return status;
+      const { fingerprint, reason } = told;
+      const next = reason === undefined ? status : because(status, undefined, reason);
+      return { ...next, fingerprint };
+    });
+  }
+
+  /**
+   * The handshake of a re-enrolling peer ended without success. The peer keeps its state, so that an
+   * operator can invite it again. `expect` says what the caller relied on.
+   */
+  async letGo(
+    peer: FederationPeer,
+    reason: string,
+    expect: readonly Expectation[] = [],
+  ): Promise<FederationPeer | undefined> {
+    const { invitation } = peer.status ?? {};
+    if (!isReenrolling(peer.status) || invitation === undefined) return peer;
+    return this.record(
+      peer,
+      (status) => {
+        if (!isReenrolling(status) || status.invitation !== invitation) return status;
+        const { invitation: _over, fingerprint: _unproven, acceptance: _none, ...rest } = status;
+        return because(rest, 'NeedsInvitation', reason);
+      },
+      { verb: 'invitation.end', reason: `still ${initialState}: ${reason}` },
+      { ...peeringWrites, expect },
+    );
   }
 
   /** Changes the status without a change of state. Writes only if something changes. */
@@ -263,10 +373,11 @@ export class PeerRepository {
     return true;
   }
 
-  /** Restores our finalizer if it was removed from a peer that is not revoked. */
-  async hold({ metadata }: FederationPeer): Promise<void> {
-    if (metadata.finalizers?.includes(peerFinalizer) === true) return;
-    await this.#peers.ensureFinalizer(metadata.name, peerFinalizer, peeringWrites);
+  /** Restores our finalizer if it was removed from a peer that is not revoked. Resolves to the peer with it. */
+  async hold(peer: FederationPeer): Promise<FederationPeer> {
+    const { name, finalizers } = peer.metadata;
+    if (finalizers?.includes(peerFinalizer) === true) return peer;
+    return (await this.#peers.ensureFinalizer(name, peerFinalizer, peeringWrites)) ?? peer;
   }
 
   release(name: string): Promise<FederationPeer | undefined> {

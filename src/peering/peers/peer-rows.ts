@@ -55,6 +55,9 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
     ['last seen', ageOf(peer.lastSeen, nowMs)],
     ['bundle', bundleText(peer, nowMs)],
     ['fingerprint', peer.fingerprint ?? ''],
+    ...(peer.reenrolments === undefined
+      ? []
+      : [['re-enrolled', `${peer.reenrolments} ${peer.reenrolments === 1 ? 'time' : 'times'}`]]),
     ['contract', peer.contractVersion === undefined ? '' : `version ${peer.contractVersion}`],
     ...reportLines(peer),
     ...acceptanceRows(peer),

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import {
   initialState,
   isLive,
+  isReenrolling,
   nextState,
   type PeerEvent,
   type PeerPosition,
@@ -20,6 +21,7 @@ const events: readonly PeerEvent[] = [
   'recover',
   'suspend',
   'resume',
+  'reenrol',
   'revoke',
 ];
 
@@ -36,6 +38,10 @@ const edges: ReadonlySet<string> = new Set([
   'suspended enrolled',
   'suspended active',
   'suspended degraded',
+  'enrolled proposed',
+  'active proposed',
+  'degraded proposed',
+  'suspended proposed',
   ...['proposed', 'accepted', 'enrolled', 'active', 'degraded', 'suspended'].map(
     (state) => `${state} revoked`,
   ),
@@ -103,6 +109,22 @@ suite('the states of a peer', () => {
       assert.equal(nextState({ state }, 'revoke')?.position.state, 'revoked');
     }
     for (const event of events) assert.equal(nextState({ state: 'revoked' }, event), undefined);
+  });
+
+  test('begin again with reenrol, and forget a suspension', () => {
+    fc.assert(
+      fc.property(walks, (choices) => {
+        for (const position of stroll(choices)) {
+          const again = nextState(position, 'reenrol');
+          const isPossible = isLive(position.state) || position.state === 'suspended';
+          assert.equal(again !== undefined, isPossible);
+          if (again !== undefined) assert.deepEqual(again.position, { state: initialState });
+        }
+      }),
+    );
+    assert.ok(isReenrolling({ state: 'proposed', reenrolments: 1 }));
+    assert.ok(!isReenrolling({ state: 'proposed' }));
+    assert.ok(!isReenrolling({ state: 'accepted', reenrolments: 1 }));
   });
 
   test('have one row for each state and event, and a verb for each row', () => {

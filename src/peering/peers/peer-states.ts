@@ -24,6 +24,7 @@ export type PeerEvent =
   | 'recover'
   | 'suspend'
   | 'resume'
+  | 'reenrol'
   | 'revoke';
 
 /** The states in which a peer can be suspended, and to which it returns. */
@@ -55,6 +56,11 @@ export const peerTransitions: readonly PeerTransition[] = [
   { event: 'suspend', from: 'active', to: 'suspended', verb: 'peer.suspend' },
   { event: 'suspend', from: 'degraded', to: 'suspended', verb: 'peer.suspend' },
   { event: 'resume', from: 'suspended', to: 'state before', verb: 'peer.resume' },
+  // Its known keys are all lost, so it starts over with a fresh invitation. Only an enrolled peer has something to keep.
+  { event: 'reenrol', from: 'enrolled', to: 'proposed', verb: 'peer.reenrol' },
+  { event: 'reenrol', from: 'active', to: 'proposed', verb: 'peer.reenrol' },
+  { event: 'reenrol', from: 'degraded', to: 'proposed', verb: 'peer.reenrol' },
+  { event: 'reenrol', from: 'suspended', to: 'proposed', verb: 'peer.reenrol' },
   { event: 'revoke', from: 'proposed', to: 'revoked', verb: 'peer.revoke' },
   { event: 'revoke', from: 'accepted', to: 'revoked', verb: 'peer.revoke' },
   { event: 'revoke', from: 'enrolled', to: 'revoked', verb: 'peer.revoke' },
@@ -111,6 +117,13 @@ export function refuseStep(name: string, state: PeerState, event: PeerEvent): Ha
     'HANSA_PEER_STATE',
     `Cannot ${event} ${name}: it is ${state}. ${possible === '' ? 'To make it a peer again, exchange a new invitation.' : `Possible now: ${possible}.`}`,
   );
+}
+
+/** Whether the peer starts over: it was enrolled before, and no handshake has succeeded since. */
+export function isReenrolling(
+  status: Pick<NonNullable<FederationPeer['status']>, 'state' | 'reenrolments'> | undefined,
+): boolean {
+  return status?.state === initialState && status.reenrolments !== undefined;
 }
 
 /**

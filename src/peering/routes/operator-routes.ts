@@ -37,6 +37,7 @@ import {
   secretDigest,
 } from '../handshake/invitation.ts';
 import { invitationRoutes } from './invitation-routes.ts';
+import { reenrolRoute } from './reenrol-route.ts';
 import { emergencyOf, revokePeer } from './revoke-peer.ts';
 import type { Inviter } from '../handshake/inviter.ts';
 import {
@@ -48,7 +49,8 @@ import type { PeerCause } from '../peers/peer-cause.ts';
 import { initialState } from '../peers/peer-states.ts';
 import type { PeerFederations } from '../peers/peer-federation.ts';
 import { partOf } from '../handshake/redeemer.ts';
-import { acceptancesCollection } from '../handshake/records.ts';
+import { type AcceptanceRecord, acceptancesCollection } from '../handshake/records.ts';
+import { acceptAgain, reenrolsHere } from '../handshake/reenrolment.ts';
 import type { Peerings } from '../handshake/peerings.ts';
 import { reportSummary, type ReportSummary } from '../peers/report-summary.ts';
 import { acceptRequest, confirmRequest } from '../approval-actions.ts';
@@ -95,6 +97,8 @@ export interface PeerSummary extends ReportSummary {
   readonly contractVersion?: number;
   /** The steps with which it was accepted. */
   readonly acceptance?: Acceptance;
+  /** How often it has started over with new keys. */
+  readonly reenrolments?: number;
   readonly offers: readonly { readonly name: string; readonly grantedTo: readonly string[] }[];
   /** The clusters of the peer that this site may read; absent where the peer does not say. */
   readonly clusters?: readonly string[];
@@ -169,6 +173,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
         return json(await summary(parts, name));
       },
     }),
+    reenrolRoute(parts),
     route({
       listener: 'api',
       method: 'POST',
@@ -221,10 +226,8 @@ function bodyOf(request: ApiRequest): Promise<Readonly<Record<string, unknown>>>
 }
 
 /** Parses the line and checks everything that needs no call to the inviting site. */
-async function invitationOf(
-  { trustDomain, own, clock, peers, peerings }: OperatorRoutesParts,
-  line: unknown,
-): Promise<Invitation> {
+async function invitationOf(parts: OperatorRoutesParts, line: unknown): Promise<Invitation> {
+  const { trustDomain, own, clock, peers, peerings } = parts;
   if (typeof line !== 'string') {
     throw peeringError(
       'HANSA_INVITATION_INVALID',
@@ -263,6 +266,7 @@ async function invitationOf(
   }
   const isSame = peer?.status?.invitation === invitationId(secretDigest(invitation.secret));
   if (isSame && (state === 'proposed' || state === 'accepted')) return invitation;
+  if (!isSame && (await reenrolsHere(parts, peer, invitation))) return invitation;
   throw isSame
     ? peeringError(
         'HANSA_INVITATION_REDEEMED',
@@ -270,7 +274,7 @@ async function invitationOf(
       )
     : peeringError(
         'HANSA_PEER_STATE',
-        `Cannot accept the invitation: ${name} is already a peer (${state}). Revoke it first: hansa peer revoke ${name}`,
+        `Cannot accept the invitation: ${name} is already a peer (${state}). Revoke it first: hansa peer revoke ${name}. If it was rebuilt with new keys, let it start over instead: hansa peer reenrol ${name}`,
       );
 }
 
@@ -334,24 +338,22 @@ async function accept(
       outcome: 'allow',
       reason: `accepted an invitation of ${name}`,
     });
-    await handshake.acceptances.put(
-      name,
-      known,
-      {
-        invitation: id,
-        url: invitation.url.href,
-        keys: invitation.keys.map((key) => key.toString('hex')),
-        expiresAtMs: invitation.expiresAtMs,
-        atMs: clock.now(),
-        ...(before?.status?.state === 'revoked' ? { replaces: before.metadata.uid } : {}),
-        ...(spent === undefined ? {} : { approval: spent.uid }),
-        consent: consentOf(parts, by, spent),
-        state: initialState,
-        secret: sealed.toString('base64'),
-      },
-      [row],
-      spent,
-    );
+    const record: AcceptanceRecord = {
+      invitation: id,
+      url: invitation.url.href,
+      keys: invitation.keys.map((key) => key.toString('hex')),
+      expiresAtMs: invitation.expiresAtMs,
+      atMs: clock.now(),
+      ...(before?.status?.state === 'revoked' ? { replaces: before.metadata.uid } : {}),
+      ...(spent === undefined ? {} : { approval: spent.uid }),
+      consent: consentOf(parts, by, spent),
+      state: initialState,
+      secret: sealed.toString('base64'),
+    };
+    // Checked again: the peer may have changed since the invitation was read.
+    if (before !== undefined && (await reenrolsHere(parts, before, invitation))) {
+      await acceptAgain(parts, before, known, record, [row], by, spent);
+    } else await handshake.acceptances.put(name, known, record, [row], spent);
   }
   const kept = handshake.acceptances.get(name)?.value;
   if (kept?.invitation === id) await handshake.propose(name, kept);
@@ -423,6 +425,7 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
     ...(status?.fingerprint === undefined ? {} : { fingerprint: status.fingerprint }),
     ...(status?.contractVersion === undefined ? {} : { contractVersion: status.contractVersion }),
     ...(status?.acceptance === undefined ? {} : { acceptance: status.acceptance }),
+    ...(status?.reenrolments === undefined ? {} : { reenrolments: status.reenrolments }),
     ...reportSummary(status),
     ...(status?.clusters === undefined ? {} : { clusters: status.clusters }),
     offers: (status?.offers ?? []).map((offer) => ({

@@ -97,7 +97,7 @@ export function nextLog(before: WitnessedLog | undefined, told: Told): Next {
   }
 }
 
-/** A known key is replaced only for a new peer of the same name, which an operator has invited. */
+/** A known key is replaced only for a new or re-enrolled peer of the same name, which an operator has invited. */
 function introduced(
   log: WitnessedLog | undefined,
   key: string,

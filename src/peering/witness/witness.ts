@@ -2,6 +2,7 @@
 // also collects the cosignatures of this site's own log. A problem here never fails a heartbeat.
 
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { enrolmentOf } from '../../api/enrolment.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import {
@@ -55,6 +56,7 @@ export interface WitnessParts {
 /** The peer that sent a message. */
 export interface Sender {
   readonly name: string;
+  /** Of its enrolment (`enrolmentOf`). */
   readonly uid: string;
 }
 
@@ -146,11 +148,14 @@ export class Witness {
 
   /** In the handshake with a peer: takes the key of its log, and answers with the key of this site's log. */
   async exchange(
-    { metadata }: FederationPeer,
+    peer: FederationPeer,
     introduction: string | undefined,
   ): Promise<{ readonly logIntroduction: string }> {
-    if (introduction !== undefined) await this.introduced(metadata, introduction);
-    return { logIntroduction: await this.introduction(metadata.name) };
+    const { name } = peer.metadata;
+    if (introduction !== undefined) {
+      await this.introduced({ name, uid: enrolmentOf(peer) }, introduction);
+    }
+    return { logIntroduction: await this.introduction(name) };
   }
 
   /** In the handshake: the key of the peer's log, before its first heartbeat. */

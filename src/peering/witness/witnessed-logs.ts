@@ -16,7 +16,7 @@ import type { Head } from './judge.ts';
 export const witnessedCollection = 'peering.witnessed';
 
 export interface WitnessedLog {
-  /** The uid of the peer that introduced the key. */
+  /** The enrolment of the peer that introduced the key (`enrolmentOf`). */
   readonly uid: string;
   /** The verifier key of the log. Its name is the origin. */
   readonly key: string;
