@@ -1,5 +1,6 @@
 // Two real daemons that can become peers, and that a test can kill and restart on the same data.
 
+import { rmSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import type { PeerSummary } from '../../src/peering/routes/operator-routes.ts';
@@ -9,7 +10,7 @@ import { until } from './until.ts';
 
 export class PeeringSite {
   readonly name: string;
-  readonly #dataDir: string;
+  readonly dataDir: string;
   #daemon: Daemon | undefined;
   #port: number | undefined;
 
@@ -25,7 +26,7 @@ export class PeeringSite {
     this.#flags = flags;
     this.#launcher = launcherOfBuild;
     this.name = `${name}.example`;
-    this.#dataDir = join(folder, name);
+    this.dataDir = join(folder, name);
   }
 
   /** On the port of its last life, so that peers find it again. */
@@ -33,7 +34,7 @@ export class PeeringSite {
     this.#port ??= await freePort();
     const address = `127.0.0.1:${this.#port}`;
     const flags = ['--trust-domain', this.name, '--federation', address, ...this.#flags];
-    this.#daemon = await startDaemon(this.#dataDir, flags, {}, [], this.#launcher);
+    this.#daemon = await startDaemon(this.dataDir, flags, {}, [], this.#launcher);
     const site = {
       apiVersion: 'hansa.dev/v1alpha1',
       kind: 'Site',
@@ -59,7 +60,7 @@ export class PeeringSite {
   }
 
   run(args: readonly string[], stdin = ''): Promise<Ran> {
-    return hansa([...args, '--data-dir', this.#dataDir, '--yes'], { stdin }, this.#launcher);
+    return hansa([...args, '--data-dir', this.dataDir, '--yes'], { stdin }, this.#launcher);
   }
 
   async must(args: readonly string[], stdin = ''): Promise<string> {
@@ -110,6 +111,12 @@ export class PeeringSite {
       request.on('error', reject);
       request.end(body);
     });
+  }
+
+  /** Dies, and loses its whole data folder: its keys and all that it knew. */
+  async lose(): Promise<void> {
+    await this.stop('SIGKILL');
+    rmSync(this.dataDir, { recursive: true });
   }
 
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
