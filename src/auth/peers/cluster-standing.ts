@@ -1,6 +1,7 @@
 // Whether this site may use a cluster of a peer now, according to the store: it trusts the peer, and the peer has not
 // said that it does not grant the cluster. Quick and without I/O, because every review asks.
 
+import { enrolmentOf } from '../../api/enrolment.ts';
 import { peerDistrust } from '../../api/grants.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { kindReader } from '../../core/store/reader.ts';
@@ -9,13 +10,13 @@ import type { PeerCluster } from '../clusters/reviewed-cluster.ts';
 
 export const peersCollection = federationPeerKind.plural;
 
-/** `peering` is the uid of the peer: what a peer gave ends with the peering, also if the same site is invited again. */
+/** `peering` is the enrolment of the peer: what a peer gave ends with it, also if the same site is invited again. */
 export type ClusterStanding =
   | { readonly peering: string }
   | { readonly reason: 'PeerUntrusted' | 'NotGranted'; readonly problem: string };
 
 interface KnownPeer {
-  readonly uid: string;
+  readonly enrolment: string;
   readonly distrust: string | undefined;
   /** The peer ended the trust in this site: it suspended or revoked it. */
   readonly isRefused: boolean;
@@ -25,7 +26,7 @@ interface KnownPeer {
 
 const peers = kindReader(federationPeerKind).derive(
   ({ metadata, spec, status }): KnownPeer => ({
-    uid: metadata.uid,
+    enrolment: enrolmentOf({ metadata, ...(status === undefined ? {} : { status }) }),
     distrust: peerDistrust(metadata.name, { spec, ...(status === undefined ? {} : { status }) }),
     isRefused: status?.cause === 'Refused',
     clusters: status?.clusters && new Set(status.clusters),
@@ -61,5 +62,5 @@ export function clusterStanding(
       problem: `${trustDomain} does not grant its cluster ${cluster} to this site. Ask its operator for a grant with the scope read.`,
     };
   }
-  return { peering: peer.uid };
+  return { peering: peer.enrolment };
 }

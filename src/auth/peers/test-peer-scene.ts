@@ -16,6 +16,7 @@ const path = '/hansa/federation/v1/clusters/app1/keys';
 
 export interface PeerChange {
   readonly uid?: string;
+  readonly reenrolments?: number;
   readonly desiredState?: string;
   readonly state?: string;
   readonly cause?: string;
