@@ -11,7 +11,7 @@ import { adminClient, role } from './api-client.ts';
 import { type PeeringSite, startPair } from './peering-pair.ts';
 import { copyFolder } from './tampered-store.ts';
 import { until } from './until.ts';
-import { witnessedBy } from './witnessed-logs.ts';
+import { eventsIn, witnessedBy } from './witnessed-logs.ts';
 
 export interface WitnessingPair {
   /** Whose files the tests change. */
@@ -52,19 +52,22 @@ export async function logOf(site: PeeringSite, peer: PeeringSite): Promise<Witne
   return log;
 }
 
-/** Waits until `peer` has cosigned every event of `site`. */
+/** Waits until `peer` has cosigned every event that `site` has now. Resolves to how many it has cosigned. */
 export async function allCosigned(site: PeeringSite, peer: PeeringSite): Promise<number> {
-  let events = 0;
-  await until(async () => {
-    const logs = await witnessedBy(adminClient(dataDirOf(site)));
-    const cosigned = logs.find(({ name }) => name === peer.name)?.cosigned;
-    events = cosigned?.events ?? 0;
-    return events > 0 && cosigned?.waitsSeconds === 0;
-  }, `${peer.name} has not cosigned all events of ${site.name}`);
-  return events;
+  const events = await eventsIn(site.daemon);
+  let cosigned = 0;
+  await until(
+    async () => {
+      const logs = await witnessedBy(adminClient(dataDirOf(site)));
+      cosigned = logs.find(({ name }) => name === peer.name)?.cosigned.events ?? 0;
+      return cosigned >= events;
+    },
+    () => `${peer.name} has cosigned ${cosigned} of the ${events} events of ${site.name}`,
+  );
+  return cosigned;
 }
 
-/** Adds this many events to the log of the site, and waits until its peer has cosigned them. */
+/** Adds this many events to the log of the site. */
 export async function addEvents(site: PeeringSite, prefix: string, count: number): Promise<void> {
   const roles = Array.from({ length: count }, (_, i) => JSON.stringify(role(`${prefix}-${i}`)));
   await site.must(['apply', '-f', '-'], roles.join('\n---\n'));
