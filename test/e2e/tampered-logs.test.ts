@@ -145,6 +145,21 @@ suite('an audit log that someone with the files of its site changed', () => {
     await repair(newest);
   });
 
+  test('by an old copy of the whole folder with the signing key: it shrank', async (t) => {
+    const old = await stopAndCopy(lubeck, 'old');
+    await lubeck.start();
+    await addEvents(lubeck, 'late', 30);
+    await allCosigned(lubeck, bruges);
+    const newest = await stopAndCopy(lubeck, 'newest');
+    copyFolder(old, dataDirOf(lubeck));
+    await lubeck.start();
+    await isProof('Shrank', (was, is) => assert.ok(is < was));
+    await contradicted(/an older copy of the data folder was put back/);
+    await fires(bruges, 'HansaPeerLogContradictory lubeck.example Shrank', t);
+    await fires(lubeck, 'HansaAuditLogContradictory', t);
+    await repair(newest);
+  });
+
   /** Two checkpoints that the site itself signed, and that cannot both be of one log. */
   async function isProof(reason: string, sizes: (was: number, is: number) => void): Promise<void> {
     const proof = (await finding(bruges, lubeck, reason)).map(parseCheckpoint);
