@@ -8,7 +8,7 @@ import { openStore } from '../../../core/store/open.ts';
 import { put } from '../../workload/test-workload-site.ts';
 import { replicasCollection, sessionsCollection } from '../agent-session-records.ts';
 import { HeldByAgents } from './agent-holdings.ts';
-import { trustedOf, trustedPeers } from './held-peers.ts';
+import { changedPeers, trustedOf, trustedPeers } from './held-peers.ts';
 import { holdingsCollection } from './holdings-records.ts';
 
 const peer = 'bruges.example';
@@ -65,6 +65,22 @@ suite('the peers that a state of an agent trusts', () => {
       assert.equal(trustedOf(items, new Set(['riga.example'])).size, 0);
     });
   }
+});
+
+test('a change is about peers only, and reads no other federation', () => {
+  const others = Array.from(
+    { length: 3 },
+    (_, at) =>
+      new AgentItem('identities', 'spiffefederations', `site-${at}.example`, Buffer.from('{')),
+  );
+  const { items } = states.active;
+  const [bundle, itself] = items;
+  assert.deepEqual([...changedPeers(others, others)], []);
+  assert.deepEqual([...changedPeers([...others, bundle], items)], [peer]);
+  assert.deepEqual([...changedPeers([itself])], [peer]);
+  assert.deepEqual([...changedPeers([bundle])], []);
+  // Their values are not even JSON.
+  assert.equal(trustedPeers([...others, ...items]).size, 1);
 });
 
 async function scene(t: TestContext) {

@@ -11,7 +11,7 @@ import { StoreSource } from '../../../core/reconcile/source.ts';
 import { kindReader } from '../../../core/store/reader.ts';
 import type { Commit, Store } from '../../../core/store/store.ts';
 import { agentSession, liveSession, sessionsCollection } from '../agent-session-records.ts';
-import { trustDomainsOf, trustedOf, trustedPeers } from './held-peers.ts';
+import { changedPeers, trustedOf, trustedPeers } from './held-peers.ts';
 import { holdingsCollection, holdingsReader } from './holdings-records.ts';
 
 export interface HeldByAgentsParts {
@@ -24,7 +24,7 @@ interface Held {
   confirmed: readonly AgentItem[] | undefined;
   /** Sent, and not acknowledged: the agent may hold either. */
   sent: { readonly items: readonly AgentItem[]; readonly change: Difference } | undefined;
-  /** The trust domains that this stream has withdrawn from the agent. */
+  /** The peers that this stream has withdrawn from the agent. */
   readonly withdrawn: Set<string>;
 }
 
@@ -159,7 +159,7 @@ export class HeldByAgents implements AgentHoldings, RemoteEnforcement {
 }
 
 function confirm(held: Held, { items, change }: NonNullable<Held['sent']>): void {
-  const changed = trustDomainsOf([...change.put, ...change.delete]);
+  const changed = changedPeers([...change.put, ...change.delete], items, held.confirmed ?? []);
   if (changed.size > 0) {
     const now = trustedOf(items, changed);
     const before = held.confirmed === undefined ? changed : trustedOf(held.confirmed, changed);

@@ -12,14 +12,26 @@ const federationsCollection = spiffeFederationKind.plural;
 
 /** Many agents share an item. */
 const trusted = new WeakMap<AgentItem, boolean>();
+const labelled = new WeakMap<AgentItem, boolean>();
 
-/** The trust domains that a difference of two states is about. */
-export function trustDomainsOf(items: Iterable<ItemName>): ReadonlySet<string> {
-  const names = new Set<string>();
-  for (const { collection, name } of items) {
-    if (collection === peersCollection || collection === federationsCollection) names.add(name);
+/**
+ * The peers that a difference of two states is about. There may be thousands of federations without a peer,
+ * and they are not read. Linear in the items.
+ */
+export function changedPeers(
+  change: Iterable<ItemName>,
+  ...states: readonly Iterable<ItemName>[]
+): ReadonlySet<string> {
+  const changed = [...change];
+  const peers = new Set<string>();
+  for (const state of [...states, changed]) {
+    for (const { collection, name } of state) if (collection === peersCollection) peers.add(name);
   }
-  return names;
+  const found = changed.filter(
+    ({ collection, name }) =>
+      peers.has(name) && (collection === peersCollection || collection === federationsCollection),
+  );
+  return new Set(found.map(({ name }) => name));
 }
 
 /**
@@ -77,6 +89,11 @@ function kept(item: AgentItem, decide: (object: unknown) => boolean): boolean {
 
 /** Only asked where the peer is missing. */
 function belongsToPeer(item: AgentItem): boolean {
-  const { metadata } = parseBoundedJson(item.value, Infinity) as StoredFederation;
-  return metadata?.labels?.[peerLabel] !== undefined;
+  let known = labelled.get(item);
+  if (known === undefined) {
+    const { metadata } = parseBoundedJson(item.value, Infinity) as StoredFederation;
+    known = metadata?.labels?.[peerLabel] !== undefined;
+    labelled.set(item, known);
+  }
+  return known;
 }
