@@ -5,6 +5,7 @@ import { signCheckpoint } from '../../core/audit/checkpoint.ts';
 import { latestRestore, restoreCollection, signRestore } from '../../core/audit/restore-record.ts';
 import { testSigner } from '../../core/audit/test-signer.ts';
 import { MemoryDatabase } from '../../core/store/memory/driver.ts';
+import type { Head } from './judge.ts';
 import {
   acknowledge,
   acquainted,
@@ -24,28 +25,24 @@ async function pair() {
 }
 
 describe('a restore', () => {
+  const nothing: Head = { size: 0, rootHash: Buffer.alloc(32) };
+
   async function restoredLubeck(bruges: TestWitnessSite, lubeck: TestWitnessSite) {
-    const ended = testSigner('lubeck.example', 1);
-    const next = testSigner('lubeck.example/log/2', 1);
-    const { size, rootHash } = lubeck.publicLog.cosignatures.list()[0]?.checkpoint ?? {
-      size: 0,
-      rootHash: Buffer.alloc(32),
-    };
+    const last = lubeck.publicLog.cosignatures.list()[0]?.checkpoint ?? nothing;
     await lubeck.write(6);
     await beat(lubeck, bruges);
-    const record = await signRestore(ended, next, { size, rootHash }, '2026-01-02T00:00:00Z');
-    const site = await testWitnessSite('lubeck.example', {
-      seed: 1,
-      origin: 'lubeck.example/log/2',
-    });
+    return restoredSite(lubeck.name, 1, last);
+  }
+
+  /** A site that was restored from a backup, whose last cosigned checkpoint this was. */
+  async function restoredSite(name: string, seed: number, last: Head, passesOn = false) {
+    const origin = `${name}/log/2`;
+    const [ended, next] = [testSigner(name, seed), testSigner(origin, seed)];
+    const { note } = await signRestore(ended, next, last, '2026-01-02T00:00:00Z');
+    const site = await testWitnessSite(name, { seed, origin, passesOn });
+    const encode = () => Buffer.from(note);
     await site.store.commit({
-      put: [
-        {
-          collection: restoreCollection,
-          name: latestRestore,
-          encode: () => Buffer.from(record.note),
-        },
-      ],
+      put: [{ collection: restoreCollection, name: latestRestore, encode }],
     });
     return site;
   }
@@ -163,6 +160,28 @@ describe('a restore', () => {
     await beat(lubeck, bruges, (part) => ({ ...part, restored: note }));
     assert.equal(finding(bruges, 'lubeck.example'), undefined);
     assert.match((await bruges.events('witness.refuse'))[0]?.reason ?? '', /no signature/);
+  });
+
+  test('does not contradict what another peer passed on before it', async () => {
+    const passesOn = true;
+    const lubeck = await testWitnessSite('lubeck.example', { seed: 1, passesOn });
+    const bruges = await testWitnessSite('bruges.example', { seed: 2, passesOn });
+    const novgorod = await testWitnessSite('novgorod.example', { seed: 3, passesOn });
+    await acquainted(lubeck, bruges);
+    await acquainted(lubeck, novgorod);
+    await acquainted(bruges, novgorod);
+    await novgorod.write(3);
+    await beat(novgorod, bruges);
+    await beat(bruges, lubeck);
+    assert.ok(
+      (await lubeck.witness.part(novgorod.name)).asks.length > 0,
+      'lubeck asks for a proof',
+    );
+    const restored = await restoredSite(novgorod.name, 3, nothing, passesOn);
+    await beat(restored, lubeck);
+    await beat(lubeck, restored);
+    assert.equal(finding(lubeck, novgorod.name), 'Restored');
+    assert.deepEqual((await lubeck.witness.part(novgorod.name)).asks, []);
   });
 
   test('of a witness: it cosigns nothing until an operator confirms', async () => {

@@ -298,6 +298,8 @@ export class Witness {
     if (before === undefined) return;
     const log = before.value;
     const { checkpoint } = settled.question;
+    // From before a restore of the peer or a new key: it says nothing about this log.
+    if (signaturesBy(checkpoint, verifierOf(log)).length === 0) return;
     if (settled.kind === 'contradicts') {
       const proof = [...held(log), bare(checkpoint, verifierOf(log))];
       const next = withFinding(log, 'SplitView', settled.message, proof, this.#parts.clock.now());
