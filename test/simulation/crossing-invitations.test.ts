@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { bruges, lubeck, TwoSites } from './two-sites.ts';
+import { bruges, lubeck, TwoSites } from './thread/two-sites.ts';
 
 suite('crossing invitations', () => {
   const invite = async (sites: TwoSites, meant: boolean) => {

@@ -22,7 +22,7 @@ export interface DiskFaults {
 export const noDiskFaults: DiskFaults = { longestDelayMs: 3, full: 0, unknown: 0 };
 
 export class SimulatedDatabase {
-  readonly database = new MemoryDatabase();
+  database = new MemoryDatabase();
   /** Every batch, in the order in which they became durable. */
   readonly written: Batch[] = [];
   faults: DiskFaults;
@@ -44,6 +44,14 @@ export class SimulatedDatabase {
       log: process.log,
       history: defaultHistoryLimits,
     });
+  }
+
+  /** Puts another database in the place of this one, while no process is up. */
+  replace(database: MemoryDatabase): void {
+    this.database = database;
+    this.written.length = 0;
+    this.#locked = false;
+    this.#waiting.length = 0;
   }
 
   /** Takes as long as the disk does, on the clock of the world: it works on while a process is paused. */

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { federationGrantKind } from '../../src/api/kinds/federation-grant.ts';
 import { serviceOfferKind } from '../../src/api/kinds/service-offer.ts';
 import { paths } from '../../src/peering/messages.ts';
-import { bruges, lubeck, TwoSites } from './two-sites.ts';
+import { bruges, lubeck, TwoSites } from './thread/two-sites.ts';
 
 const by = { controller: 'operator' };
 const aimMs = 200;

@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import { maxAnnouncementBytes, maxHeartbeatBytes, paths } from '../../src/peering/messages.ts';
 import { messageCost, messageLimit } from '../../src/peering/timing.ts';
 import { encodeChain } from './site-transport.ts';
-import { bruges, lubeck, TwoSites } from './two-sites.ts';
+import { bruges, lubeck, TwoSites } from './thread/two-sites.ts';
 
 interface Answer {
   readonly status: number;
@@ -50,6 +50,8 @@ suite('a peer that floods', () => {
   ] as const) {
     test(`with ${what} heartbeats has a share of them taken, and is told why not the others`, async () => {
       const sites = await TwoSites.start(`flood/${what}`);
+      // Its heartbeats say nothing about its log.
+      sites.world.logs.suspects.add(bruges);
       await sites.peer(lubeck, bruges);
       const messages = Array.from({ length: 1000 }, () => heartbeat(bytes));
       const { answers, taken } = await flood(sites, paths.heartbeat, messages);

@@ -106,6 +106,23 @@ describe('the simulated network', () => {
     assert.equal(after.result, 2);
   });
 
+  test('is carried out and not answered while the way back is cut', async () => {
+    const { simulation, handled, request } = pair();
+    simulation.network.cut('server', 'client');
+    const answer = request('echo');
+    await simulation.run(2000);
+    assert.deepEqual(handled, ['client echo']);
+    assert.ok(hasCode(answer.error, 'HANSA_UNREACHABLE'));
+    simulation.network.cut('client', 'server');
+    request('echo');
+    await simulation.run(2000);
+    assert.equal(handled.length, 1);
+    simulation.network.heal();
+    request('echo');
+    await simulation.run(2000);
+    assert.equal(handled.length, 2);
+  });
+
   test('does not reach a node that crashed, and reaches its next life', async () => {
     const { simulation, request, server } = pair();
     server.crash();

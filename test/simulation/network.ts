@@ -1,5 +1,5 @@
 // A network in one process: messages are delayed, reordered, lost, duplicated, and stopped by
-// partitions.
+// partitions, in both directions or in one.
 
 import type { Json } from '../../src/api/object.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
@@ -29,7 +29,7 @@ export class Network {
   readonly #simulation: Simulation;
   readonly #random: SeededRandom;
   readonly #endpoints = new Map<string, Endpoint>();
-  /** Pairs of nodes that cannot reach each other, as `a|b` in order. */
+  /** `from|to`: what the first node sends does not reach the second one. */
   readonly #cut = new Set<string>();
   faults: NetworkFaults;
 
@@ -59,7 +59,13 @@ export class Network {
   /** Parts every node of one side from every node of the other. */
   partition(one: readonly string[], other: readonly string[]): void {
     this.#simulation.event(`partition ${one.join(',')} | ${other.join(',')}`);
-    for (const a of one) for (const b of other) this.#cut.add(pair(a, b));
+    for (const a of one) for (const b of other) this.#cut.add(way(a, b)).add(way(b, a));
+  }
+
+  /** Loses what one node sends to the other. The other direction works. */
+  cut(from: string, to: string): void {
+    this.#simulation.event(`cut ${from}→${to}`);
+    this.#cut.add(way(from, to));
   }
 
   heal(): void {
@@ -68,8 +74,8 @@ export class Network {
     this.#cut.clear();
   }
 
-  reaches(a: string, b: string): boolean {
-    return !this.#cut.has(pair(a, b));
+  reaches(from: string, to: string): boolean {
+    return !this.#cut.has(way(from, to));
   }
 
   delayMs(): number {
@@ -296,8 +302,8 @@ class StreamEnd implements MessageStream {
   }
 }
 
-function pair(a: string, b: string): string {
-  return a < b ? `${a}|${b}` : `${b}|${a}`;
+function way(from: string, to: string): string {
+  return `${from}|${to}`;
 }
 
 function unreachable(why: string): HansaError {

@@ -4,8 +4,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { acceptancesCollection } from '../../src/peering/handshake/records.ts';
-import { leaseMs } from './thread-site.ts';
-import { bruges, lubeck, TwoSites } from './two-sites.ts';
+import { leaseMs } from './thread/site.ts';
+import { bruges, lubeck, TwoSites } from './thread/two-sites.ts';
 
 const by = { controller: 'operator' };
 const spec = (name: string) => ({ url: `https://${name}:8443`, desiredState: 'active' as const });

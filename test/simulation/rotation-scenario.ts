@@ -20,9 +20,9 @@ import { rotationRecord } from '../../src/trust/rotation/rotation-request.ts';
 import { noDiskFaults } from './disk.ts';
 import type { Scenario } from './seeds.ts';
 import type { Simulation } from './simulation.ts';
-import { Operators } from './thread-operators.ts';
-import type { ThreadSite } from './thread-site.ts';
-import { settleWithinMs, World } from './thread-world.ts';
+import { Operators } from './thread/operators.ts';
+import type { ThreadSite } from './thread/site.ts';
+import { settleWithinMs, World } from './thread/world.ts';
 
 const busyMs = 60_000;
 const stepMs = 1000;

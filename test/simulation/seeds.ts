@@ -7,9 +7,13 @@ import { usedBytes } from './used-memory.ts';
 
 export interface Scenario {
   readonly name: string;
+  /** How many seeds `make simulate` plays, if not `usualSeeds`. */
+  readonly seeds?: number;
   /** Plays the scenario and throws where an invariant does not hold. */
   run(simulation: Simulation): Promise<void>;
 }
+
+export const usualSeeds = 2000;
 
 /** The seeds that the environment asks for. */
 export function seedsOf(environment: NodeJS.ProcessEnv, otherwise: number): readonly string[] {

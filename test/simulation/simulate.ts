@@ -9,7 +9,7 @@ import { leagueScenario } from './league-scenario.ts';
 import { leaseScenario } from './lease-scenario.ts';
 import { reconcileScenario } from './reconcile-scenario.ts';
 import { rotationScenario } from './rotation-scenario.ts';
-import { play, seedsOf } from './seeds.ts';
+import { play, type Scenario, seedsOf, usualSeeds } from './seeds.ts';
 import { storeScenario } from './store-scenario.ts';
 import { threadScenario } from './thread-scenario.ts';
 
@@ -27,7 +27,8 @@ const environment = {
   HANSA_SEED: process.env['SEED'] || process.env['HANSA_SEED'],
   HANSA_SEEDS: process.env['ROUNDS'] || process.env['HANSA_SEEDS'],
 };
-const seeds = seedsOf(environment, 2000);
+const seedsFor = (scenario: Scenario): readonly string[] =>
+  seedsOf(environment, scenario.seeds ?? usualSeeds);
 const progressEveryMs = 10_000;
 
 /** What a player tells after each seed. */
@@ -47,6 +48,7 @@ async function playShare(text: string): Promise<void> {
   const [name, first, step] = text.split('/');
   const scenario = scenarios.find((each) => each.name === name);
   if (scenario === undefined) throw new Error(`there is no scenario ${name}`);
+  const seeds = seedsFor(scenario);
   for (let at = Number(first); at < seeds.length; at += Number(step)) {
     const residentBytes = process.memoryUsage.rss();
     let played: Played;
@@ -69,15 +71,16 @@ async function conduct(wanted: readonly string[]): Promise<void> {
     return;
   }
   let failed = 0;
-  for (const { name } of scenarios) {
-    if (wanted.length === 0 || wanted.includes(name)) failed += await playAll(name);
+  for (const scenario of scenarios) {
+    const isWanted = wanted.length === 0 || wanted.includes(scenario.name);
+    if (isWanted) failed += await playAll(scenario.name, seedsFor(scenario));
   }
   process.stdout.write(failed === 0 ? 'all seeds hold\n' : `${failed} seeds fail\n`);
   process.exitCode = failed === 0 ? 0 : 1;
 }
 
 /** Resolves to how many seeds failed. */
-async function playAll(name: string): Promise<number> {
+async function playAll(name: string, seeds: readonly string[]): Promise<number> {
   const startedMs = performance.now();
   const seconds = (): string => `${((performance.now() - startedMs) / 1000).toFixed(1)} s`;
   const players = Math.min(availableParallelism(), seeds.length);

@@ -30,6 +30,14 @@ export type Chain = readonly Buffer[];
 /** Called before and after each message, with its name: a place where a process may die. */
 export type AtStep = (process: Process, step: string) => void;
 
+/** Called with each body that leaves this site. What it resolves to is sent instead. */
+export type Sends = (
+  process: Process,
+  to: string,
+  path: string,
+  body: Buffer,
+) => Buffer | Promise<Buffer>;
+
 export interface SiteTransportParts {
   readonly process: Process;
   readonly own: () => Chain;
@@ -38,6 +46,7 @@ export interface SiteTransportParts {
   readonly at: AtStep;
   /** Called where whoever answers is not believed. */
   readonly refused: (process: Process, to: string, error: unknown) => void;
+  readonly sends: Sends;
 }
 
 export class SiteTransport implements Transport {
@@ -48,7 +57,7 @@ export class SiteTransport implements Transport {
   }
 
   async connect(options: ConnectOptions): Promise<Connection> {
-    const { process, own, resolve, at, refused } = this.#parts;
+    const { process, own, resolve, at, refused, sends } = this.#parts;
     const { url, signal, timeoutMs } = options;
     const to = resolve(process.node, url.hostname);
     const call = within(process.clock, timeoutMs, signal);
@@ -69,7 +78,8 @@ export class SiteTransport implements Transport {
         if (closed) throw unreachable(url, 'the connection was closed');
         const send = limits ? within(process.clock, limits.timeoutMs, limits.signal) : call;
         const { method, path, headers = {}, body } = request;
-        const text = Buffer.from(body ?? []).toString('base64');
+        const sent = await sends(process, to, path, Buffer.from(body ?? []));
+        const text = sent.toString('base64');
         at(process, `sends ${path}`);
         await unlessDead(process);
         const message = { method, body: text, chain, life, headers: { ...headers } };
@@ -125,18 +135,19 @@ export interface Served {
   readonly directory: PeerDirectory | undefined;
   readonly own: () => Chain;
   readonly at: AtStep;
+  readonly sends: Sends;
   /** Called with every answer that goes out. */
   readonly answered: (path: string, arrivedMs: number, status: number, id?: string) => void;
 }
 
 /** Answers what comes over the wire as a federation listener does. */
 export function serveSite(wire: NodeTransport, served: Served): void {
-  const { process, own, at } = served;
+  const { process, own, at, sends } = served;
   const peers = new PeerAuthenticator(served.bundles);
   // Whoever calls keeps its connection open, so that what was found out about it may be remembered.
   const sockets = new Map<string, TLSSocket>();
   wire.serve({
-    request: async (_from, path, body) => {
+    request: async (from, path, body) => {
       if (path === '/hello') return { chain: encodeChain(own()), life: process.life };
       const { method, body: sent, chain, life, headers } = body as JsonObject;
       if (life !== process.life) {
@@ -158,7 +169,8 @@ export function serveSite(wire: NodeTransport, served: Served): void {
       const answer = await callRoute(served.routes, 'federation', call, served.directory);
       served.answered(path, arrivedMs, answer.status, peerOf()?.id.toString());
       at(process, `answers ${path}`);
-      return { ...answer, body: answer.body.toString('base64'), error: null };
+      const said = await sends(process, from, path, answer.body);
+      return { ...answer, body: said.toString('base64'), error: null };
     },
   });
 }

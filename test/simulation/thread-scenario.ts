@@ -1,44 +1,43 @@
-// Two to five sites invite, accept, confirm, grant, suspend, resume and revoke one another, over a
-// network that loses, duplicates and delays messages and has partitions, with clocks that differ
-// and jump, with an attacker on the network, and with processes that crash before or after any
-// commit or message.
+// Two to fifty sites invite, accept, confirm, grant, suspend, resume and revoke one another, with approvals that
+// come late or never, over a network that loses, duplicates and delays messages and has partitions, in one direction
+// or both, with clocks that differ and jump, with an attacker on the network, with a site that lies about audit logs,
+// with old copies of disks that are put back, and with processes that crash before or after any commit or message.
 //
 // Some pairs are clean: their operators only want to become peers, and no fault may prevent that.
 // The operators of other pairs act at random, and at the end start again with a new invitation.
 //
-// Invariants, in addition to those of thread-witness.ts and thread-world.ts: there is no unhandled
+// Invariants, in addition to those of the watches (thread/witness.ts, thread/log-watch.ts,
+// thread/approval-watch.ts, thread/acknowledged-writes.ts) and of thread/world.ts: there is no unhandled
 // promise rejection. Within a bounded time after the faults end, clean pairs are active and hold
 // each other's bundle and grants. Both sites of every other pair agree on its state. No site trusts
 // a suspended or revoked peer, or the attacker. Audit logs verify, and every new invitation
 // succeeds.
 
 import assert from 'node:assert/strict';
-import { federationGrantKind, type FederationGrant } from '../../src/api/kinds/federation-grant.ts';
-import { federationPeerKind, type FederationPeer } from '../../src/api/kinds/federation-peer.ts';
-import { serviceOfferKind, type ServiceOffer } from '../../src/api/kinds/service-offer.ts';
-import { jsonEquals } from '../../src/api/schema/json.ts';
-import { TrustDomain } from '../../src/api/values/trust-domain.ts';
+import { approvalTtlMs } from '../../src/core/approvals/approval-object.ts';
 import { verifyLog } from '../../src/core/audit/verify.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
-import { offersFor } from '../../src/peering/grants/offers.ts';
-import { isLive } from '../../src/peering/peers/peer-states.ts';
-import { acceptancesCollection } from '../../src/peering/handshake/records.ts';
+import { defaultPeeringSettings } from '../../src/peering/settings.ts';
 import { noDiskFaults } from './disk.ts';
 import type { Scenario } from './seeds.ts';
 import type { Simulation } from './simulation.ts';
-import { Mallory, malloryName } from './thread-mallory.ts';
-import { Operators } from './thread-operators.ts';
-import type { ThreadSite } from './thread-site.ts';
-import type { SeenPeer } from './thread-witness.ts';
-import { settleWithinMs, World } from './thread-world.ts';
+import { Aftermath } from './thread/aftermath.ts';
+import { HostileLog } from './thread/hostile-log.ts';
+import { Mallory } from './thread/mallory.ts';
+import { Operators } from './thread/operators.ts';
+import { People } from './thread/people.ts';
+import { type Pair, settle, stepMs, until } from './thread/settled.ts';
+import { World, type WorldFaults } from './thread/world.ts';
 
 const busyMs = 20_000;
-/** What has come to rest stays there. */
-const restMs = 3000;
-const stepMs = 1000;
+/** With many sites. */
+const shortBusyMs = 8000;
+/** About as many commits and messages as a site has in that time. */
+const mostSteps = 300;
 
 export const threadScenario: Scenario = {
   name: 'thread',
+  seeds: 10_000,
   async run(simulation) {
     const onRejection = (reason: unknown): void => simulation.fail(reason);
     process.on('unhandledRejection', onRejection);
@@ -50,35 +49,51 @@ export const threadScenario: Scenario = {
   },
 };
 
-interface Pair {
-  readonly one: string;
-  readonly other: string;
-  readonly clean: boolean;
-}
-
 class Thread {
   readonly #simulation: Simulation;
   readonly #world: World;
   readonly #operators: Operators;
+  /** The same operators, at sites with approvals. */
+  readonly #people: People | undefined;
   readonly #mallory: Mallory | undefined;
+  readonly #hostile: HostileLog | undefined;
   readonly #names: readonly string[];
   readonly #pairs: readonly Pair[];
+  readonly #faults: WorldFaults;
+  /** The step at which a site dies once, in runs without other deaths. */
+  readonly #diesAt: World['dieAt'];
+  readonly #ending: 'forget' | 'restore' | 'none';
   /** What people have begun and not heard the end of. */
   readonly #underWay: Promise<unknown>[] = [];
+  #endMs = 0;
 
   constructor(simulation: Simulation) {
     this.#simulation = simulation;
     const setup = simulation.random.fork('setup');
-    const count = setup.chance(0.92) ? setup.pick([2, 2, 2, 3]) : setup.integer(4, 5);
-    this.#names = ['lubeck', 'bruges', 'novgorod', 'bergen', 'reval']
-      .slice(0, count)
-      .map((name) => `${name}.example`);
-    const world = new World(simulation, this.#names, {
-      deaths: setup.pick([0, 0.005, 0.02, 0.05]),
+    this.#names = namesOf(howMany(setup));
+    const diesAtStep = setup.chance(0.3);
+    this.#diesAt = diesAtStep
+      ? { name: setup.pick(this.#names), steps: setup.integer(1, mostSteps) }
+      : undefined;
+    this.#faults = {
+      deaths: diesAtStep ? 0 : setup.pick([0, 0.005, 0.02, 0.05]),
       disk: setup.chance(0.2) ? { longestDelayMs: 10, full: 0.02, unknown: 0.02 } : noDiskFaults,
-    });
+    };
+    const hasPeople = setup.chance(0.6);
+    const ttlMs = setup.pick([3000, 6000, approvalTtlMs]);
+    const world = new World(
+      simulation,
+      this.#names,
+      { deaths: 0, disk: noDiskFaults },
+      {
+        settings: { ...defaultPeeringSettings, passesOnCheckpoints: setup.chance(0.4) },
+        approvalTtlMs: ttlMs,
+      },
+    );
     this.#world = world;
-    this.#operators = new Operators(world);
+    const twoPersons = new Set(this.#names.filter(() => setup.chance(0.3)));
+    this.#people = hasPeople ? new People(world, { ttlMs, twoPersons }) : undefined;
+    this.#operators = this.#people ?? new Operators(world);
     for (const name of this.#names) {
       simulation.node(name, (process) => world.boot(process), {
         // SVIDs are dated back by a minute: what is within that must not matter.
@@ -87,33 +102,61 @@ class Thread {
       });
     }
     this.#mallory = setup.chance(0.6) ? new Mallory(world) : undefined;
-    this.#pairs = this.#names.flatMap((one, index) =>
-      this.#names.slice(index + 1).map((other) => {
-        const turned = setup.chance(0.5);
-        const [inviter, acceptor] = turned ? [other, one] : [one, other];
-        return { one: inviter, other: acceptor, clean: setup.chance(0.5) };
-      }),
-    );
+    this.#hostile = setup.chance(0.3) ? new HostileLog(world, setup.pick(this.#names)) : undefined;
+    this.#pairs = pairsOf(this.#names, setup);
+    this.#ending = setup.pick(['none', 'none', 'none', 'forget', 'restore']);
   }
 
   async play(): Promise<void> {
     const simulation = this.#simulation;
+    await this.#found();
+    const isLarge = this.#names.length > 5;
+    this.#endMs = simulation.clock.monotonic() + (isLarge ? shortBusyMs : busyMs);
+    this.#world.disturb(this.#faults);
+    this.#world.dieAt = this.#diesAt;
     const wanted = this.#pairs
       .filter(({ clean }) => clean)
       .map(({ one, other }, index) => this.#peerSoon(one, other, index));
     this.#disturb();
-    await simulation.run(busyMs);
+    await simulation.run(this.#endMs - simulation.clock.monotonic());
     this.#world.calm();
+    this.#people?.calm();
     await this.#until(Promise.all(wanted), 'clean pairs have been told to both sites');
     await this.#until(Promise.all(this.#underWay), 'everybody has an answer');
-    for (const { one, other, clean } of this.#pairs) {
-      if (!clean) continue;
+    const clean = this.#pairs.filter((pair) => pair.clean);
+    for (const { one, other } of clean) {
       await this.#until(this.#operators.desire(one, other, 'active'), 'a wish is written');
       await this.#until(this.#operators.desire(other, one, 'active'), 'a wish is written');
     }
-    await this.#settle(this.#pairs);
+    await settle(this.#world, this.#operators, this.#pairs);
+    this.#operators.acknowledged.check();
+    if (clean.length > 0) await this.#end(clean);
     await this.#beginAnew();
+    this.#operators.acknowledged.check();
     for (const name of this.#names) await this.#checkAudit(name);
+  }
+
+  /** Nothing fails yet. */
+  async #found(): Promise<void> {
+    const { clock } = this.#simulation;
+    const isUp = (name: string): boolean => this.#world.site(name) !== undefined;
+    while (!this.#names.every(isUp)) await this.#simulation.run(50);
+    const people = this.#people;
+    if (people === undefined) return;
+    await this.#until(Promise.all(this.#names.map((name) => people.found(name))), 'founded');
+    assert.ok(clock.monotonic() < 5000, 'it takes too long until sites are up');
+  }
+
+  async #end(peers: readonly Pair[]): Promise<void> {
+    const liar = this.#hostile?.name;
+    const aftermathOf = (pairs: readonly Pair[]): Aftermath =>
+      new Aftermath(this.#world, this.#operators, pairs);
+    if (this.#hostile !== undefined) await aftermathOf(peers).expose(this.#hostile);
+    // What a site knows to which it lied, or that lied itself, says nothing about a log.
+    const honest = peers.filter(({ one, other }) => one !== liar && other !== liar);
+    if (honest.length === 0) return;
+    if (this.#ending === 'forget') await aftermathOf(honest).forget();
+    if (this.#ending === 'restore') await aftermathOf(honest).restore();
   }
 
   #peerSoon(one: string, other: string, index: number): Promise<void> {
@@ -122,7 +165,8 @@ class Thread {
     const crosses = random.chance(0.3);
     const apartMs = random.pick([0, 20, 100, 1000]);
     return new Promise((resolve) => {
-      this.#simulation.clock.timer(random.integer(0, busyMs / 2), () => {
+      const leftMs = this.#endMs - this.#simulation.clock.monotonic();
+      this.#simulation.clock.timer(random.integer(0, Math.floor(leftMs / 2)), () => {
         resolve(
           crosses
             ? this.#operators.cross(one, other, meant, apartMs)
@@ -139,7 +183,10 @@ class Thread {
     const operators = this.#operators;
     const names = this.#names;
     const often = (label: string, meanMs: number, act: (random: SeededRandom) => unknown): void =>
-      simulation.often(label, meanMs, busyMs, act);
+      simulation.often(label, meanMs, this.#endMs, (random) => {
+        const begun = act(random);
+        if (begun instanceof Promise) this.#underWay.push(begun);
+      });
     const wild = this.#pairs.filter(({ clean }) => !clean);
     const turn = (random: SeededRandom, pairs: readonly Pair[]): readonly [string, string] => {
       const { one, other } = random.pick(pairs);
@@ -147,7 +194,9 @@ class Thread {
     };
     if (wild.length > 0) {
       often('invite', 3000, (random) => this.#inviteWildly(...turn(random, wild), random));
-      often('revoke', 8000, (random) => operators.revoke(...turn(random, wild)));
+      often('revoke', 8000, (random) =>
+        operators.revoke(...turn(random, wild), random.chance(0.2) ? 'it was stolen' : undefined),
+      );
       often('delete', 20_000, (random) => operators.deletePeer(...turn(random, wild)));
       often('declare', 15_000, (random) => operators.declare(...turn(random, wild)));
       often('strip', 20_000, async (random) => {
@@ -169,6 +218,15 @@ class Thread {
         names.filter((name) => name !== alone),
       );
     });
+    often('cut', 7000, (random) => {
+      const { one, other } = random.pick(this.#pairs);
+      if (random.chance(0.5)) simulation.network.cut(one, other);
+      else simulation.network.cut(other, one);
+    });
+    const people = this.#people;
+    if (people !== undefined) {
+      often('replace', 15_000, (random) => people.replaceApprover(random.pick(names)));
+    }
     often('heal', 4000, () => simulation.network.heal());
     often('crash', 10_000, (random) => world.crash(random.pick(names), random.integer(10, 4000)));
     often('jump', 10_000, (random) => world.jump(random.pick(names), random));
@@ -200,7 +258,7 @@ class Thread {
         [to, lines[0]],
         [from, lines[1]],
       ] as const) {
-        if (line === undefined || this.#simulation.clock.monotonic() >= busyMs) continue;
+        if (line === undefined || this.#simulation.clock.monotonic() >= this.#endMs) continue;
         this.#underWay.push(this.#operators.ask(taker, 'accept', { invitation: line }));
       }
       return;
@@ -215,104 +273,10 @@ class Thread {
     if (line === undefined || random.chance(0.1)) return;
     for (const [at, taker] of takers.entries()) {
       this.#simulation.clock.timer(delaysMs[at] ?? 0, () => {
-        if (this.#simulation.clock.monotonic() >= busyMs) return;
+        if (this.#simulation.clock.monotonic() >= this.#endMs) return;
         this.#underWay.push(this.#operators.ask(taker, 'accept', { invitation: line }));
       });
     }
-  }
-
-  /** Lets time pass until it holds, for no longer than it may take, and then a little longer. */
-  async #settle(pairs: readonly Pair[]): Promise<void> {
-    const simulation = this.#simulation;
-    const startedMs = simulation.clock.monotonic();
-    const problem = async (): Promise<string | undefined> => {
-      for (const pair of pairs) {
-        const found = await this.#problemOf(pair);
-        if (found !== undefined) return found;
-      }
-      return undefined;
-    };
-    for (;;) {
-      await simulation.run(stepMs);
-      for (const name of this.#names) {
-        await this.#until(this.#operators.confirmAll(name, this.#names), 'confirmations');
-      }
-      const found = await problem();
-      if (found === undefined) break;
-      const sinceMs = simulation.clock.monotonic() - startedMs;
-      assert.ok(sinceMs < settleWithinMs, `after ${sinceMs} ms of calm: ${found}`);
-    }
-    await simulation.run(restMs);
-    const found = await problem();
-    assert.equal(found, undefined, `it did not stay so: ${found}`);
-  }
-
-  async #problemOf({ one, other, clean }: Pair): Promise<string | undefined> {
-    const sites = [this.#world.site(one), this.#world.site(other)];
-    const [site, remote] = sites;
-    if (site === undefined || remote === undefined) return `${one} or ${other} is not up`;
-    const { witness } = this.#world;
-    const a = witness.peer(one, other);
-    const b = witness.peer(other, one);
-    const told = `${one} has ${other} as ${a?.state}, ${other} has ${one} as ${b?.state}`;
-    for (const [mine, theirs, peer] of [
-      [site, other, a],
-      [remote, one, b],
-    ] as const) {
-      if (this.#world.believes(mine, theirs) !== isLive(peer?.state)) {
-        return `${told}, and ${mine.name} ${isLive(peer?.state) ? 'does not believe' : 'believes'} ${theirs}`;
-      }
-      if (this.#world.believes(mine, malloryName)) return `${mine.name} believes mallory`;
-      // Until a site that crashed has its leases back, an operator's wish waits.
-      const isSuspended = peer?.state === 'suspended';
-      if (
-        isSuspended
-          ? peer.desired === 'active'
-          : isLive(peer?.state) && peer?.desired === 'suspended'
-      ) {
-        return `${told}, and ${mine.name} has not done what its operator wants of ${theirs}`;
-      }
-    }
-    // What was accepted and has not been tried yet is still to come.
-    for (const [mine, theirs] of [
-      [site, other],
-      [remote, one],
-    ] as const) {
-      const begun = mine.store.get(acceptancesCollection, theirs)?.value.toString('utf8');
-      if (begun?.includes('"step":"redeeming"') === true) return `${mine.name} is still redeeming`;
-    }
-    const agree = isOnePeering(a, b) || this.#invitedEachOther(one, other);
-    if (clean || (agree && isLive(a?.state) && isLive(b?.state))) {
-      if (a?.state !== 'active' || b?.state !== 'active' || !agree) return told;
-      return (await differs(site, remote)) ?? (await differs(remote, site));
-    }
-    for (const [mine, theirs] of [
-      [a, b],
-      [b, a],
-    ] as const) {
-      // One-sided: whoever still wants the other cannot hear from it.
-      if (mine?.state === 'active' || mine?.state === 'accepted') return told;
-      if (mine?.state === 'proposed' && mine.role === 'acceptor') {
-        if (theirs?.state !== 'proposed' || !agree) return told;
-      }
-    }
-    return undefined;
-  }
-
-  /**
-   * Each site holds the other by an invitation of its own that the other redeemed. Two crossing
-   * invitations end so where one site revoked and deleted the peer before the other heard of it: both
-   * operators invited the other, so both consent, and no message tells the two peerings apart.
-   */
-  #invitedEachOther(one: string, other: string): boolean {
-    const { witness } = this.#world;
-    return [
-      [one, other],
-      [other, one],
-    ].every(([mine = '', theirs = '']) => {
-      const peer = witness.peer(mine, theirs);
-      return peer?.role === 'inviter' && witness.redeemer(peer.invitation) === theirs;
-    });
   }
 
   /** A pair that has done everything to each other can still become peers. */
@@ -329,52 +293,42 @@ class Thread {
     // What was declared in the meantime may say that it is to be suspended.
     await this.#until(operators.desire(one, other, 'active'), 'a wish is written');
     await this.#until(operators.desire(other, one, 'active'), 'a wish is written');
-    await this.#settle([{ ...pair, clean: true }]);
+    await settle(this.#world, operators, [{ ...pair, clean: true }]);
   }
 
   async #checkAudit(name: string): Promise<void> {
     const site = this.#world.site(name);
     assert.ok(site !== undefined, `${name} is not up`);
+    if (this.#world.logs.isStopped(name)) return;
     const checkpoint = await this.#until(site.audit.checkpoint(), 'a checkpoint is signed');
     await verifyLog(site.store.auditLog, checkpoint, { key: site.audit.verifier });
   }
 
-  /** Lets time pass until it is done. */
-  async #until<T>(task: Promise<T>, what: string): Promise<T> {
-    const progress = { done: false };
-    const finished = task.finally(() => {
-      progress.done = true;
+  #until<T>(task: Promise<T>, what: string): Promise<T> {
+    return until(this.#simulation, task, what);
+  }
+}
+
+/** Mostly few, because a run takes longer with each. */
+function howMany(setup: SeededRandom): number {
+  if (setup.chance(0.92)) return setup.pick([2, 2, 2, 3]);
+  return setup.chance(0.93) ? setup.integer(4, 5) : setup.integer(6, 50);
+}
+
+function namesOf(count: number): readonly string[] {
+  const towns = ['lubeck', 'bruges', 'novgorod', 'bergen', 'reval'];
+  return Array.from({ length: count }, (_, at) => `${towns[at] ?? `town-${at}`}.example`);
+}
+
+/** All of a few sites, or as many as make a connected graph of many. */
+function pairsOf(names: readonly string[], setup: SeededRandom): readonly Pair[] {
+  const isLarge = names.length > 5;
+  return names.flatMap((other, index) => {
+    const others = names.slice(0, index);
+    const partners = isLarge && index > 1 ? [setup.pick(others)] : others;
+    return partners.map((one) => {
+      const [inviter, acceptor] = setup.chance(0.5) ? [other, one] : [one, other];
+      return { one: inviter, other: acceptor, clean: setup.chance(isLarge ? 0.8 : 0.5) };
     });
-    finished.catch(() => undefined);
-    const startedMs = this.#simulation.clock.monotonic();
-    while (!progress.done) {
-      await this.#simulation.run(50);
-      const sinceMs = this.#simulation.clock.monotonic() - startedMs;
-      assert.ok(sinceMs < settleWithinMs, `it takes too long until ${what}`);
-    }
-    return finished;
-  }
-}
-
-/** Both sites hold the peer by the same invitation. */
-function isOnePeering(a: SeenPeer | undefined, b: SeenPeer | undefined): boolean {
-  return a?.invitation !== undefined && a.invitation === b?.invitation;
-}
-
-/** Whether the bundle and the offers that one site has of the other are those that this one has. */
-async function differs(here: ThreadSite, there: ThreadSite): Promise<string | undefined> {
-  const held = here.bundles.bundleFor(TrustDomain.parse(there.name));
-  if (held?.hash !== there.authority.bundle.hash) {
-    return `${here.name} holds another bundle of ${there.name} than there is`;
-  }
-  const peer = await here.resources<FederationPeer>(federationPeerKind).get(there.name);
-  const told = offersFor(
-    here.name,
-    (await there.resources(federationGrantKind).list()) as unknown as readonly FederationGrant[],
-    (await there.resources(serviceOfferKind).list()) as unknown as readonly ServiceOffer[],
-    there.process.clock.now(),
-  );
-  return jsonEquals(peer?.status?.offers ?? [], told)
-    ? undefined
-    : `${here.name} knows other offers of ${there.name} than are granted`;
+  });
 }

@@ -2,24 +2,24 @@
 // stolen invitation, or with the name of a peer and other keys. Messages that reach the attacker
 // must reveal no secret, and sites must reject all messages of the attacker.
 
-import { TrustDomain } from '../../src/api/values/trust-domain.ts';
-import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
-import { toHansaError } from '../../src/core/errors/error.ts';
-import { SiteAuthority } from '../../src/core/identity/authority/authority.ts';
-import { Bundle } from '../../src/core/identity/bundle/bundle.ts';
-import { generateEd25519, PublicKey } from '../../src/core/identity/x509/keys.ts';
-import { encodeSpiffeBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';
-import { MemoryVault } from '../../src/core/identity/authority/test-vault.ts';
+import { TrustDomain } from '../../../src/api/values/trust-domain.ts';
+import type { SeededRandom } from '../../../src/core/clock/seeded-random.ts';
+import { toHansaError } from '../../../src/core/errors/error.ts';
+import { SiteAuthority } from '../../../src/core/identity/authority/authority.ts';
+import { Bundle } from '../../../src/core/identity/bundle/bundle.ts';
+import { generateEd25519, PublicKey } from '../../../src/core/identity/x509/keys.ts';
+import { encodeSpiffeBundle } from '../../../src/core/identity/bundle/spiffe-bundle.ts';
+import { MemoryVault } from '../../../src/core/identity/authority/test-vault.ts';
 import {
   invitationId,
   parseInvitation,
   secretDigest,
-} from '../../src/peering/handshake/invitation.ts';
-import { encodeMessage, paths } from '../../src/peering/messages.ts';
-import type { Process } from './simulation.ts';
-import { encodeChain } from './site-transport.ts';
-import type { HandedOut } from './thread-operators.ts';
-import type { World } from './thread-world.ts';
+} from '../../../src/peering/handshake/invitation.ts';
+import { encodeMessage, paths } from '../../../src/peering/messages.ts';
+import type { Process } from '../simulation.ts';
+import { encodeChain } from '../site-transport.ts';
+import type { HandedOut } from './operators.ts';
+import type { World } from './world.ts';
 
 export const malloryName = 'mallory.example';
 

@@ -1,18 +1,27 @@
 // The sites of a run, their state that survives crashes, and the faults: crashes before and after
-// any commit or message, partitions, clock changes, and names that resolve to another site.
+// any commit or message, partitions, clock changes, old copies of disks, and names that resolve to another
+// site.
 
 import assert from 'node:assert/strict';
-import { TrustDomain } from '../../src/api/values/trust-domain.ts';
-import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
-import { SpiffeId } from '../../src/api/values/spiffe-id.ts';
-import type { Batch } from '../../src/core/store/driver.ts';
-import { paths } from '../../src/peering/messages.ts';
-import { isLive, type PeerState } from '../../src/peering/peers/peer-states.ts';
-import { defaultTrustSettings, type RotationSettings } from '../../src/trust/settings.ts';
-import { type DiskFaults, noDiskFaults, SimulatedDatabase } from './disk.ts';
-import type { Process, Simulation } from './simulation.ts';
-import { leaseMs, startThreadSite, type ThreadSite } from './thread-site.ts';
-import { Witness } from './thread-witness.ts';
+import { TrustDomain } from '../../../src/api/values/trust-domain.ts';
+import type { SeededRandom } from '../../../src/core/clock/seeded-random.ts';
+import { SpiffeId } from '../../../src/api/values/spiffe-id.ts';
+import { approvalTtlMs } from '../../../src/core/approvals/approval-object.ts';
+import { parseEvent } from '../../../src/core/audit/event.ts';
+import type { Batch } from '../../../src/core/store/driver.ts';
+import type { MemoryDatabase } from '../../../src/core/store/memory/driver.ts';
+import { paths } from '../../../src/peering/messages.ts';
+import { isLive, type PeerState } from '../../../src/peering/peers/peer-states.ts';
+import { defaultTrustSettings, type RotationSettings } from '../../../src/trust/settings.ts';
+import { defaultPeeringSettings, type PeeringSettings } from '../../../src/peering/settings.ts';
+import { type DiskFaults, noDiskFaults } from '../disk.ts';
+import type { Process, Simulation } from '../simulation.ts';
+import type { Sends } from '../site-transport.ts';
+import { ApprovalWatch } from './approval-watch.ts';
+import { LogWatch } from './log-watch.ts';
+import { leaseMs, startThreadSite, type ThreadSite } from './site.ts';
+import { WatchedDatabase } from './watched-database.ts';
+import { Witness } from './witness.ts';
 
 export interface WorldFaults {
   /** Of a process, at each commit or message of peering. */
@@ -23,6 +32,8 @@ export interface WorldFaults {
 /** What differs from scenario to scenario. */
 export interface WorldOptions {
   readonly rotation?: RotationSettings;
+  readonly settings?: PeeringSettings;
+  readonly approvalTtlMs?: number;
   /** Called where a site that is up does not believe another one that answers as itself. */
   readonly refused?: (site: string, other: string, error: unknown) => void;
 }
@@ -37,6 +48,12 @@ export class World {
   readonly simulation: Simulation;
   readonly names: readonly string[];
   readonly witness: Witness;
+  readonly logs: LogWatch;
+  readonly approvals = new ApprovalWatch();
+  /** A site dies at this step of its own, counted from the start. */
+  dieAt: { readonly name: string; steps: number } | undefined;
+  /** Changes what a hostile site sends. */
+  distort: Sends | undefined;
   /** How many answers all sites gave, by path. */
   readonly answers = new Map<string, number>();
   faults: WorldFaults;
@@ -68,13 +85,14 @@ export class World {
       () => simulation.clock.monotonic(),
       (what) => simulation.event(what),
     );
+    this.logs = new LogWatch(() => simulation.clock.monotonic());
     this.#databases = new Map(
       names.map((name) => [
         name,
         new WatchedDatabase(simulation, faults.disk, {
           before: () => this.#dieAt(name, 'before a commit'),
           after: (batch) => {
-            this.#hold(() => this.witness.see(name, batch));
+            this.#hold(() => this.#see(name, batch));
             if (touchesPeering(batch)) this.#dieAt(name, 'after a commit');
           },
         }),
@@ -93,7 +111,7 @@ export class World {
     const { node } = process;
     const { simulation } = this;
     process.clock.jumpWall(this.#jumpedMs.get(node) ?? 0);
-    const database = this.#databases.get(node) as WatchedDatabase;
+    const database = this.database(node);
     process.spawn(async () => {
       try {
         const site = await startThreadSite({
@@ -104,6 +122,12 @@ export class World {
           resolve: (from, host) => this.hijacked.get(`${from}|${host}`) ?? host,
           at: (who, step) => this.#dieAt(who.node, step),
           rotation: this.#options.rotation ?? defaultTrustSettings.rotation,
+          settings: this.#options.settings ?? defaultPeeringSettings,
+          approvalTtlMs: this.#options.approvalTtlMs ?? approvalTtlMs,
+          sends: (who, to, path, body) => {
+            if (who.alive) this.#hold(() => this.logs.sent(node, path, body));
+            return this.distort?.(who, to, path, body) ?? body;
+          },
           refused: (who, to, error) => {
             if (who.alive && this.names.includes(to)) this.#options.refused?.(node, to, error);
           },
@@ -111,6 +135,8 @@ export class World {
             this.#checkAnswer(process, path, arrivedMs, status, id),
         });
         if (!process.alive) return;
+        const { problem } = site.audit;
+        if (problem !== undefined && !this.logs.suspects.has(node)) throw problem;
         this.#sites.set(node, site);
         // Before anybody connects, and not only when the controllers have got their leases back.
         for (const other of this.names) this.#checkDistrust(site, other, 'at its start');
@@ -139,12 +165,34 @@ export class World {
     this.simulation.nodeOf(name)?.process?.clock.jumpWall(afterMs - beforeMs);
   }
 
+  /** What is durable at the site. */
+  database(name: string): WatchedDatabase {
+    return this.#databases.get(name) as WatchedDatabase;
+  }
+
+  /** While the site is down, its database is replaced. `origin` is that of its audit log from then on. */
+  putBack(name: string, database: MemoryDatabase, origin = name): void {
+    this.simulation.event(`${name} gets another copy of its disk`);
+    const watched = this.database(name);
+    watched.replace(database);
+    const rows = watched.rows();
+    this.witness.putBack(name, rows);
+    this.approvals.putBack(name, rows);
+    this.logs.putBack(name, database.head, origin, rows);
+  }
+
+  /** From here on, processes and disks fail like this. */
+  disturb(faults: WorldFaults): void {
+    this.faults = faults;
+    for (const database of this.#databases.values()) database.faults = faults.disk;
+  }
+
   /** From here on nothing fails any more, and everybody is up. */
   calm(): void {
     const { simulation } = this;
     simulation.event('calm');
-    this.faults = { deaths: 0, disk: noDiskFaults };
-    for (const database of this.#databases.values()) database.faults = noDiskFaults;
+    this.disturb({ deaths: 0, disk: noDiskFaults });
+    this.dieAt = undefined;
     this.hijacked.clear();
     simulation.network.heal();
     simulation.network.faults = { ...simulation.network.faults, loss: 0, duplication: 0 };
@@ -156,9 +204,18 @@ export class World {
     return site.bundles.bundleFor(TrustDomain.parse(other)) !== undefined;
   }
 
+  #see(name: string, batch: Batch): void {
+    const events = batch.audit.map(({ body }) => parseEvent(body));
+    this.witness.see(name, batch, events);
+    this.approvals.see(name, batch, events);
+    this.logs.see(name, batch);
+  }
+
   #dieAt(name: string, step: string): void {
     const node = this.simulation.nodeOf(name);
-    if (node === undefined || !node.up || !this.#random.chance(this.faults.deaths)) return;
+    if (node === undefined || !node.up) return;
+    const isDue = this.dieAt?.name === name && --this.dieAt.steps === 0;
+    if (!isDue && !this.#random.chance(this.faults.deaths)) return;
     this.simulation.event(`${name} dies: ${step}`);
     this.crash(name, this.#random.integer(10, longestRestMs));
   }
@@ -236,35 +293,10 @@ function isDistrusted(state: PeerState | undefined): boolean {
   return state === undefined || state === 'suspended' || state === 'revoked';
 }
 
-interface Watching {
-  readonly before: () => void;
-  readonly after: (batch: Batch) => void;
-}
-
-/** A database at which somebody looks before and after each commit. */
-class WatchedDatabase extends SimulatedDatabase {
-  readonly #watching: Watching;
-
-  constructor(simulation: Simulation, faults: DiskFaults, watching: Watching) {
-    super(simulation, faults);
-    this.#watching = watching;
-    const { written } = this;
-    const push = written.push.bind(written);
-    written.push = (...batches) => {
-      const length = push(...batches);
-      for (const batch of batches) watching.after(batch);
-      return length;
-    };
-  }
-
-  override async work(): Promise<void> {
-    await super.work();
-    this.#watching.before();
-  }
-}
-
 function touchesPeering({ changes }: Batch): boolean {
-  return changes.some(({ collection }) => /^(peering|federation|spiffe)/.test(collection));
+  return changes.some(({ collection }) =>
+    /^(peering|federation|spiffe|approvals)/.test(collection),
+  );
 }
 
 /** How long it may take until everything that was begun is done: leases, retries, and silence. */

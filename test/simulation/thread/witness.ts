@@ -3,17 +3,18 @@
 // Only one site redeems an invitation. No trust remains in a revoked or deleted peer.
 
 import assert from 'node:assert/strict';
-import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';
-import { type AuditEvent, parseEvent } from '../../src/core/audit/event.ts';
-import type { Batch, ChangeRow } from '../../src/core/store/driver.ts';
-import { peerFinalizer, peersCollection } from '../../src/peering/peers/peer-repository.ts';
-import { type PeerState, peerTransitions } from '../../src/peering/peers/peer-states.ts';
+import { spiffeFederationKind } from '../../../src/api/kinds/spiffe-federation.ts';
+import type { AuditEvent } from '../../../src/core/audit/event.ts';
+import type { Batch, ChangeRow } from '../../../src/core/store/driver.ts';
+import { peerFinalizer, peersCollection } from '../../../src/peering/peers/peer-repository.ts';
+import { type PeerState, peerTransitions } from '../../../src/peering/peers/peer-states.ts';
 import {
   type AcceptanceRecord,
   acceptancesCollection,
   type InvitationRecord,
   invitationsCollection,
-} from '../../src/peering/handshake/records.ts';
+  type Redemption,
+} from '../../../src/peering/handshake/records.ts';
 
 /** As the database of a site has it. */
 export interface SeenPeer {
@@ -46,6 +47,8 @@ export class Witness {
   readonly #federations = new Set<string>();
   /** Who redeemed which invitation, over all sites; identifiers are digests of secrets. */
   readonly #redeemed = new Map<string, string>();
+  /** Which site made which of these invitations. */
+  readonly #inviters = new Map<string, string>();
   readonly #accepted = new Map<string, string>();
   /** Commits are counted: which invitation was taken up when, and which peer was last revoked when. */
   #commits = 0;
@@ -76,10 +79,30 @@ export class Witness {
     return invitation === undefined ? undefined : this.#redeemed.get(invitation)?.split(' ')[0];
   }
 
+  /** The database of the site was replaced while it was down: what it had forgotten may happen again. */
+  putBack(site: string, rows: readonly ChangeRow[]): void {
+    const isOurs = (key: string): boolean => key.startsWith(`${site}|`);
+    for (const key of this.#peers.keys()) if (isOurs(key)) this.#peers.delete(key);
+    for (const key of this.#federations) if (isOurs(key)) this.#federations.delete(key);
+    for (const key of this.#revoked.keys()) if (isOurs(key)) this.#revoked.delete(key);
+    for (const [invitation, from] of this.#inviters) {
+      if (from === site) this.#redeemed.delete(invitation);
+    }
+    for (const { collection, name, value } of rows) {
+      if (value === undefined) continue;
+      if (collection === spiffeFederationKind.plural) this.#federations.add(`${site}|${name}`);
+      if (collection === invitationsCollection) {
+        const { redeemed } = JSON.parse(value.toString('utf8')) as InvitationRecord;
+        if (redeemed !== undefined) this.#redeemed.set(name, winnerOf(redeemed));
+      }
+      if (collection !== peersCollection) continue;
+      this.#peers.set(`${site}|${name}`, seenPeer(value, undefined, this.#now()));
+    }
+  }
+
   /** Throws where the commit is not as it must be. */
-  see(site: string, batch: Batch): void {
+  see(site: string, batch: Batch, events: readonly AuditEvent[]): void {
     this.#commits++;
-    const events = batch.audit.map(({ body }) => parseEvent(body));
     for (const change of batch.changes) {
       if (change.collection === peersCollection) this.#seePeer(site, change, events);
       else if (change.collection === invitationsCollection)
@@ -106,27 +129,18 @@ export class Witness {
       assert.ok(!this.#federations.has(key), `${site} lost ${name}, but not its federation`);
       return;
     }
-    const { metadata, spec, status } = JSON.parse(value.toString('utf8')) as ObjectLike;
-    const same = before?.uid === metadata.uid ? before : undefined;
-    const state = status?.state;
-    this.#peers.set(key, {
-      uid: metadata.uid,
-      state,
-      stateBefore: status?.stateBefore,
-      role: status?.role,
-      invitation: status?.invitation,
-      desired: spec?.desiredState ?? 'active',
-      held: metadata.finalizers?.includes(peerFinalizer) === true,
-      sinceMs: same?.state === state ? (same?.sinceMs ?? this.#now()) : this.#now(),
-    });
+    const next = seenPeer(value, before, this.#now());
+    const same = before?.uid === next.uid ? before : undefined;
+    const { state, uid, invitation } = next;
+    this.#peers.set(key, next);
     if (same?.state === state) return;
     const step = `${site} has ${name} as ${same?.state ?? 'new'} → ${state}`;
     this.#tell(step);
     if (state === 'revoked') this.#revoked.set(key, this.#commits);
-    if (state === 'proposed') this.#seeProposed(key, step, status?.invitation ?? '', site);
+    if (state === 'proposed') this.#seeProposed(key, step, invitation ?? '', site);
     const verb = verbOf(same, state);
     assert.ok(verb !== undefined, `${step} is not in the table`);
-    const told = events.some((event) => event.verb === verb && event.uid === metadata.uid);
+    const told = events.some((event) => event.verb === verb && event.uid === uid);
     assert.ok(told, `${step} is not in the audit log as ${verb}`);
   }
 
@@ -155,11 +169,12 @@ export class Witness {
       assert.equal(known, undefined, `${site}: an invitation that was redeemed is open again`);
       return;
     }
-    const winner = `${redeemed.trustDomain} ${redeemed.fingerprint}`;
+    const winner = winnerOf(redeemed);
     assert.equal(known ?? winner, winner, `${site}: an invitation was redeemed twice`);
     assert.equal(whom ?? redeemed.trustDomain, redeemed.trustDomain, `${site}: not its invitation`);
     if (known !== undefined) return;
     this.#redeemed.set(id, winner);
+    this.#inviters.set(id, site);
     this.#takeUp(site, id);
     const told = events.some(
       (event) => event.verb === 'invitation.redeem' && event.name === redeemed.trustDomain,
@@ -178,6 +193,27 @@ export class Witness {
     assert.equal(winner, site, `${site} believes to have redeemed what ${winner} did`);
     assert.equal(secret, undefined, `${site} keeps the secret of a redeemed invitation`);
   }
+}
+
+function winnerOf({ trustDomain, fingerprint }: Redemption): string {
+  return `${trustDomain} ${fingerprint}`;
+}
+
+function seenPeer(value: Buffer, before: SeenPeer | undefined, nowMs: number): SeenPeer {
+  const { metadata, spec, status } = JSON.parse(value.toString('utf8')) as ObjectLike;
+  const { uid, finalizers } = metadata;
+  const state = status?.state;
+  const isSame = before?.uid === uid && before.state === state;
+  return {
+    uid,
+    state,
+    stateBefore: status?.stateBefore,
+    role: status?.role,
+    invitation: status?.invitation,
+    desired: spec?.desiredState ?? 'active',
+    held: finalizers?.includes(peerFinalizer) === true,
+    sinceMs: isSame ? before.sinceMs : nowMs,
+  };
 }
 
 /** How the audit log must call this step; undefined where the table has none. */

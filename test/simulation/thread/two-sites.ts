@@ -2,12 +2,12 @@
 // scenarios reach too rarely.
 
 import assert from 'node:assert/strict';
-import { federationPeerKind, type FederationPeer } from '../../src/api/kinds/federation-peer.ts';
-import { noDiskFaults } from './disk.ts';
-import { Simulation } from './simulation.ts';
-import { Operators } from './thread-operators.ts';
-import type { ThreadSite } from './thread-site.ts';
-import { World } from './thread-world.ts';
+import { federationPeerKind, type FederationPeer } from '../../../src/api/kinds/federation-peer.ts';
+import { noDiskFaults } from '../disk.ts';
+import { Simulation } from '../simulation.ts';
+import { Operators } from './operators.ts';
+import type { ThreadSite } from './site.ts';
+import { World } from './world.ts';
 
 export const lubeck = 'lubeck.example';
 export const bruges = 'bruges.example';

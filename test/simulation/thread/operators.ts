@@ -1,17 +1,21 @@
 // Simulated operators: the commands that they send to their sites, and what they do when a site
-// does not answer.
+// does not answer. What a site has acknowledged must be durable then, and stay so.
 
-import { federationGrantKind } from '../../src/api/kinds/federation-grant.ts';
-import { federationPeerKind, type FederationPeer } from '../../src/api/kinds/federation-peer.ts';
-import { serviceOfferKind } from '../../src/api/kinds/service-offer.ts';
-import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
-import { sleep, type Timer } from '../../src/core/clock/clock.ts';
-import { HansaError, toHansaError } from '../../src/core/errors/error.ts';
-import { peerFinalizer } from '../../src/peering/peers/peer-repository.ts';
-import type { ThreadSite } from './thread-site.ts';
-import type { World } from './thread-world.ts';
+import { federationGrantKind } from '../../../src/api/kinds/federation-grant.ts';
+import { federationPeerKind, type FederationPeer } from '../../../src/api/kinds/federation-peer.ts';
+import { serviceOfferKind } from '../../../src/api/kinds/service-offer.ts';
+import type { SeededRandom } from '../../../src/core/clock/seeded-random.ts';
+import { sleep, type Timer } from '../../../src/core/clock/clock.ts';
+import { socketOwner } from '../../../src/core/access/identity.ts';
+import { HansaError, toHansaError } from '../../../src/core/errors/error.ts';
+import type { WriteAs } from '../../../src/core/reconcile/resource-client.ts';
+import { peerFinalizer } from '../../../src/peering/peers/peer-repository.ts';
+import { invitationsCollection } from '../../../src/peering/handshake/records.ts';
+import { AcknowledgedWrites } from './acknowledged-writes.ts';
+import type { ThreadSite } from './site.ts';
+import type { World } from './world.ts';
 
-const as = { controller: 'operator' };
+const operator: WriteAs = { controller: 'operator' };
 /** People look again after a while; longer than `accept` waits by itself. */
 const patienceMs = 20_000;
 const lookMs = 400;
@@ -29,15 +33,26 @@ export class Operators {
   readonly #world: World;
   /** Some of them leak. */
   readonly lines: HandedOut[] = [];
+  readonly acknowledged: AcknowledgedWrites;
 
   constructor(world: World) {
     this.#world = world;
+    this.acknowledged = new AcknowledgedWrites(world);
+  }
+
+  /** Does it as the operator of the site. Undefined where the site was down, died over it, or refused it. */
+  protected act<T>(
+    name: string,
+    work: (site: ThreadSite, as: WriteAs) => Promise<T>,
+  ): Promise<T | undefined> {
+    return this.attempt(name, (site) => work(site, operator));
   }
 
   /** Undefined where the site was down, or died over it. */
   async ask(name: string, path: string, body: object = {}): Promise<Answer | undefined> {
-    return this.#with(name, async (site) => {
-      const { error, body: bytes } = await site.operate('POST', path, body);
+    return this.act(name, async (site, { caller = socketOwner }) => {
+      const { error, body: bytes } = await site.operate('POST', path, body, caller);
+      if (error?.code === 'HANSA_APPROVAL_REQUIRED') throw error;
       if (error?.code === 'HANSA_INTERNAL') this.#world.simulation.fail(error.cause ?? error);
       this.#world.simulation.event(`${name} ${path.split('/')[0]}: ${error?.code ?? 'ok'}`);
       return { code: error?.code, body: JSON.parse(bytes.toString('utf8')) as unknown };
@@ -46,9 +61,14 @@ export class Operators {
 
   async invite(from: string, whom: string | undefined): Promise<string | undefined> {
     const made = await this.ask(from, 'invite', whom === undefined ? {} : { for: whom });
-    const line = (made?.body as { readonly invitation?: string } | undefined)?.invitation;
+    if (made === undefined) return undefined;
+    const { invitation: line, id = '' } = made.body as {
+      readonly invitation?: string;
+      readonly id?: string;
+    };
     if (line !== undefined) {
       this.lines.push({ from, line, ...(whom === undefined ? {} : { for: whom }) });
+      this.acknowledged.begin(from, invitationsCollection, id)((value) => value !== undefined);
     }
     return line;
   }
@@ -124,7 +144,7 @@ export class Operators {
 
   /** A step of a rotation. What the phases do not allow is refused, and that is all right. */
   async rotate(name: string, verb: string, body: object = {}): Promise<string | undefined> {
-    return this.#with(name, async (site) => {
+    return this.attempt(name, async (site) => {
       const { error } = await site.rotate(verb, body);
       if (error?.code === 'HANSA_INTERNAL') this.#world.simulation.fail(error.cause ?? error);
       this.#world.simulation.event(
@@ -143,9 +163,13 @@ export class Operators {
     }
   }
 
-  async revoke(name: string, other: string): Promise<void> {
+  async revoke(name: string, other: string, emergency?: string): Promise<void> {
     const before = this.#world.witness.peer(name, other)?.uid;
-    const answer = await this.ask(name, `revoke/${other}`);
+    const answer = await this.ask(
+      name,
+      `revoke/${other}`,
+      emergency === undefined ? {} : { emergency },
+    );
     const after = this.#world.witness.peer(name, other);
     const site = this.#world.site(name);
     if (answer === undefined || answer.code !== undefined || site === undefined) return;
@@ -158,65 +182,63 @@ export class Operators {
 
   async desire(name: string, other: string, desiredState: 'active' | 'suspended'): Promise<void> {
     this.#world.simulation.event(`${name} wants ${other} ${desiredState}`);
-    await this.#with(name, (site) =>
+    const { plural } = federationPeerKind;
+    const acknowledge = this.acknowledged.begin(name, plural, other);
+    const peer = await this.act(name, (site, as) =>
       site
         .resources<FederationPeer>(federationPeerKind)
         .patchSpec(other, (current) => ({ ...current.spec, desiredState }), as),
     );
+    if (peer === undefined) return;
+    acknowledge((value) => {
+      const stored = value && (JSON.parse(value.toString('utf8')) as FederationPeer);
+      // Another peer of this name has another wish.
+      const isSame = stored?.metadata.uid === peer.metadata.uid;
+      return !isSame || stored.spec.desiredState === desiredState;
+    });
   }
 
   /** As with kubectl. */
   async deletePeer(name: string, other: string): Promise<void> {
     this.#world.simulation.event(`${name} deletes ${other}`);
-    await this.#with(name, (site) => site.resources(federationPeerKind).delete(other, as));
+    await this.act(name, (site, as) => site.resources(federationPeerKind).delete(other, as));
   }
 
   /** As with a manifest. */
   async declare(name: string, other: string): Promise<void> {
     this.#world.simulation.event(`${name} declares ${other}`);
     const spec = { url: `https://${other}:8443`, desiredState: 'active' };
-    await this.#with(name, (site) =>
-      site.resources(federationPeerKind).create({ name: other, spec }, as),
+    await this.attempt(name, (site) =>
+      site.resources(federationPeerKind).create({ name: other, spec }, operator),
     );
   }
 
   /** As with a patch. */
   async removeFinalizer(name: string, other: string): Promise<void> {
     this.#world.simulation.event(`${name} removes the finalizer of ${other}`);
-    await this.#with(name, (site) =>
-      site.resources(federationPeerKind).removeFinalizer(other, peerFinalizer, as),
+    await this.attempt(name, (site) =>
+      site.resources(federationPeerKind).removeFinalizer(other, peerFinalizer, operator),
     );
   }
 
   async grant(name: string, other: string, random: SeededRandom): Promise<void> {
     const offer = random.pick(['db', 'metrics']);
     const take = random.chance(0.4);
-    const unrestricted = { unrestricted: true };
-    await this.#with(name, async (site) => {
+    const grant = `${other}-${offer}`;
+    const acknowledge = this.acknowledged.begin(name, federationGrantKind.plural, grant);
+    const done = await this.act(name, async (site, as) => {
       const grants = site.resources(federationGrantKind);
       if (take) {
-        await grants.delete(`${other}-${offer}`, as);
-        return;
+        await grants.delete(grant, as);
+        return true;
       }
       const offers = site.resources(serviceOfferKind);
       const spec = { spiffeID: `spiffe://${name}/${offer}` };
       await offers.create({ name: offer, spec }, as).catch(unlessThere);
-      await grants
-        .create(
-          {
-            name: `${other}-${offer}`,
-            spec: {
-              peer: other,
-              offers: [offer],
-              nodeInstances: { ids: [`spiffe://${other}/web`] },
-              networks: unrestricted,
-              sourceCIDRs: unrestricted,
-            },
-          },
-          as,
-        )
-        .catch(unlessThere);
+      await grants.create({ name: grant, spec: grantOf(other, offer) }, as).catch(unlessThere);
+      return true;
     });
+    if (done === true) acknowledge((value) => (value === undefined) === take);
   }
 
   #rest(): Promise<void> {
@@ -224,7 +246,10 @@ export class Operators {
   }
 
   /** Whatever a disk or a race refuses is tried again another day; a fault of ours ends the run. */
-  #with<T>(name: string, work: (site: ThreadSite) => Promise<T>): Promise<T | undefined> {
+  protected attempt<T>(
+    name: string,
+    work: (site: ThreadSite) => Promise<T>,
+  ): Promise<T | undefined> {
     const { simulation } = this.#world;
     const site = this.#world.site(name);
     if (site === undefined) return Promise.resolve(undefined);
@@ -249,6 +274,17 @@ export class Operators {
         .catch((error: unknown) => simulation.fail(toHansaError(error)));
     });
   }
+}
+
+function grantOf(other: string, offer: string) {
+  const unrestricted = { unrestricted: true };
+  return {
+    peer: other,
+    offers: [offer],
+    nodeInstances: { ids: [`spiffe://${other}/web`] },
+    networks: unrestricted,
+    sourceCIDRs: unrestricted,
+  };
 }
 
 function waits(state: string | undefined): boolean {
