@@ -12,6 +12,7 @@ import {
   addEvents,
   allCosigned,
   conditionOf,
+  copyPath,
   dataDirOf,
   eventsOf,
   finding,
@@ -157,6 +158,20 @@ suite('an audit log that someone with the files of its site changed', () => {
     await contradicted(/an older copy of the data folder was put back/);
     await fires(bruges, 'HansaPeerLogContradictory lubeck.example Shrank', t);
     await fires(lubeck, 'HansaAuditLogContradictory', t);
+    await repair(newest);
+  });
+
+  test('by an old copy that grew until it was larger, without its peer: it forked', async () => {
+    const newest = await stopAndCopy(lubeck, 'newest');
+    await bruges.stop();
+    copyFolder(copyPath(lubeck, 'old'), dataDirOf(lubeck));
+    await lubeck.start();
+    await addEvents(lubeck, 'another', 60);
+    // Signed, as no peer has told the site of its larger log.
+    await lubeck.must(['audit', 'checkpoint']);
+    await bruges.start();
+    await isProof('Forked', (was, is) => assert.ok(is > was));
+    await contradicted(/records of the audit log are others: they were changed/);
     await repair(newest);
   });
 
