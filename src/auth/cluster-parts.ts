@@ -21,6 +21,7 @@ import { SpiffeId } from '../api/values/spiffe-id.ts';
 import { clusterKeysRoute } from './peers/cluster-keys-route.ts';
 import { recordRefusal } from './peers/peer-refusal.ts';
 import { peerKeys } from './peers/peer-keys.ts';
+import { peerReviewer } from './peers/peer-reviewer.ts';
 import { hostOfCluster } from './routes/cluster-hosts.ts';
 import { type AuthSettings, siteAudience } from './settings.ts';
 
@@ -42,7 +43,11 @@ export function clusterParts(
   connect: (cluster: Cluster) => KubeClient,
 ): ClusterParts {
   const { store, clock, random, transport, metrics, trustDomain } = context;
-  const clusters = new StoredClusters({ store, connect });
+  const clusters = new StoredClusters({
+    store,
+    connect,
+    upstreamOf: (peer) => peerReviewer(context.callPeer, peer),
+  });
   const find = clusters.find.bind(clusters);
   const fetches = new KeyFetchCounter(metrics);
   const keys = new KeyCache({

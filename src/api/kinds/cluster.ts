@@ -133,7 +133,7 @@ export const clusterKind = defineKind({
       peer: optional(
         s.object({
           description:
-            'The cluster is one of a peer. Its keys come from the site of the peer, which must grant the cluster to this site with the scope read. Every review must name an audience, and all users and groups get the prefix CLUSTER.TRUST-DOMAIN and a colon.',
+            'The cluster is one of a peer. Its keys come from the site of the peer, which must grant the cluster to this site with the scope read. Mode jwks is the default; in the others, the site asks that of the peer. Every review must name an audience, and all users and groups get the prefix CLUSTER.TRUST-DOMAIN and a colon.',
           fields: {
             trustDomain: required(
               s.string({

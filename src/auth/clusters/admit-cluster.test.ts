@@ -79,6 +79,7 @@ describe('a Cluster is admitted', () => {
       apiServer: 'https://rancher.example/k8s/clusters/c-1',
     },
     'of a peer': { issuer: 'kubernetes/serviceaccount', peer },
+    'of a peer, whose site is asked': { issuer, peer, validation: { mode: 'hybrid' } },
     'with a webhook authenticator': {
       issuer,
       callers: { webhookAuthenticators: [{ caller: 'token:app2', prefix: 'app1:' }] },
@@ -132,10 +133,6 @@ describe('a Cluster is refused', () => {
     'of a peer with ServiceAccounts that call this site': [
       { issuer, peer, callers: { acceptAPIServerAudience: true } },
       /^spec\.callers\.acceptAPIServerAudience: /,
-    ],
-    'of a peer in a mode that asks its API server': [
-      { issuer, peer, validation: { mode: 'hybrid' } },
-      /^spec\.validation\.mode: .*use mode jwks/,
     ],
     'in mode hybrid without an API server': [
       { issuer, validation: { mode: 'hybrid' } },

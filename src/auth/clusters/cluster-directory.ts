@@ -7,7 +7,7 @@ import { kindReader } from '../../core/store/reader.ts';
 import type { Entry, Store, Watch } from '../../core/store/store.ts';
 import { compileCluster, type StoredCluster } from './compile-cluster.ts';
 import { localClusterName } from './local-cluster.ts';
-import type { ClusterDirectory } from './reviewed-cluster.ts';
+import type { ClusterDirectory, PeerCluster, Upstream } from './reviewed-cluster.ts';
 
 export const clustersCollection = clusterKind.plural;
 
@@ -17,6 +17,8 @@ export interface ClusterDirectoryParts {
   readonly store: Pick<Store, 'get' | 'list' | 'watch' | 'revision'>;
   /** Called without I/O, once for each version of a spec with `apiServer`. */
   readonly connect: (cluster: Cluster) => KubeClient;
+  /** The same for clusters of peers. */
+  readonly upstreamOf?: (peer: PeerCluster) => Upstream;
 }
 
 interface Known {
@@ -94,6 +96,7 @@ export class StoredClusters implements ClusterDirectory {
       cluster = compileCluster(
         object,
         apiServer === undefined ? undefined : this.#parts.connect(object),
+        this.#parts.upstreamOf,
       );
     }
     this.#known.set(entry.name, { entry, cluster });

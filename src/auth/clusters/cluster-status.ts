@@ -116,15 +116,17 @@ function reachableFinding({ spec }: Cluster, { probe }: ClusterFindings): Findin
 function readyFinding({ spec }: Cluster, found: ClusterFindings): Finding | undefined {
   const { keys: state, probe } = found;
   const mode = modeOf(spec);
+  // The site of a peer is not probed: its heartbeats and its keys tell whether it answers.
+  const isProbed = mode !== 'jwks' && spec.peer === undefined;
   if (state !== undefined && state.keys === undefined) {
     const { reason = 'NoKeys', message = '' } = state.failure ?? {};
     return { status: 'False', reason, message: `Reviews answer 503. ${message}`.trim() };
   }
-  if (mode !== 'jwks' && probe?.problem !== undefined) {
+  if (isProbed && probe?.problem !== undefined) {
     const { reason, message } = probe.problem;
     return { status: 'False', reason, message: `Reviews answer 503. ${message}` };
   }
-  if (state === undefined || (mode !== 'jwks' && probe === undefined)) return undefined;
+  if (state === undefined || (isProbed && probe === undefined)) return undefined;
   return {
     status: 'True',
     reason: 'Reviewing',

@@ -2,7 +2,7 @@
 
 import type { Cluster } from '../../api/kinds/cluster.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
-import type { PeerCluster, ReviewedCluster } from './reviewed-cluster.ts';
+import type { PeerCluster, ReviewedCluster, Upstream } from './reviewed-cluster.ts';
 
 /** Where to fetch the keys of a cluster. */
 export type KeySource =
@@ -29,6 +29,7 @@ export type ReviewMode = ReviewedCluster['mode'];
 export function compileCluster(
   { metadata, spec }: Cluster,
   client: KubeClient | undefined,
+  upstreamOf?: (peer: PeerCluster) => Upstream,
 ): StoredCluster {
   const { validation, callers } = spec;
   const mode = modeOf(spec);
@@ -40,6 +41,7 @@ export function compileCluster(
     issuer: spec.issuer,
     apiServer: spec.apiServer === undefined ? undefined : new URL(spec.apiServer).href,
     peer,
+    upstream: peer && upstreamOf?.(peer),
     apiAudiences: peer === undefined ? (spec.apiAudiences ?? [spec.issuer]) : [],
     mode,
     maxRevocationLagMs: mode === 'jwks' ? 0 : (validation?.maxRevocationLagSeconds ?? 10) * 1000,

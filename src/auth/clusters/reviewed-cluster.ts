@@ -12,6 +12,9 @@ export interface PeerCluster {
   readonly prefix: string;
 }
 
+/** Answers TokenReviews about the tokens of a cluster. */
+export type Upstream = Pick<KubeClient, 'request'>;
+
 export interface ReviewedCluster {
   readonly name: string;
   /** A cluster that was deleted and created again has another one, so caches never mix them up. */
@@ -23,6 +26,8 @@ export interface ReviewedCluster {
   readonly apiServer: string | undefined;
   /** Set for a cluster of a peer. */
   readonly peer?: PeerCluster | undefined;
+  /** The site of the peer, which is asked instead of an API server. */
+  readonly upstream?: Upstream | undefined;
   /** Empty for a cluster of a peer only: a token and a question must both name an audience there. */
   readonly apiAudiences: readonly string[];
   readonly mode: 'jwks' | 'tokenreview' | 'hybrid';

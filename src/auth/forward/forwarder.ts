@@ -13,8 +13,17 @@ import { tokenHash } from '../review/token-hash.ts';
 import type { TokenQuestion, Verdict } from '../review/verdict.ts';
 import type { ReviewMetrics } from './review-metrics.ts';
 import { encodeQuestion, type QuestionEncoding } from './encode-question.ts';
+import { recordRefusal } from '../peers/peer-refusal.ts';
 import { UncheckedError } from './unchecked-error.ts';
 import { type ClaimedIdentity, readUpstreamAnswer, UnacceptableAnswer } from './upstream-answer.ts';
+import {
+  busy,
+  failureOf,
+  failureOfStatus,
+  noAPIServer,
+  unreachable,
+  upstreamOf,
+} from './upstream-failure.ts';
 import { type Pass, UpstreamGate } from './upstream-gate.ts';
 
 const path = '/apis/authentication.k8s.io/v1/tokenreviews';
@@ -23,6 +32,8 @@ const path = '/apis/authentication.k8s.io/v1/tokenreviews';
 const patienceMs = 5_000;
 /** Above the 50 connections of a busy client, below what a small API server serves at once (400). */
 const atOnce = 64;
+/** A quarter of the calls that planes may have with one peer, so that its other clusters are not blocked. */
+const atOnceOfPeer = 16;
 /** Beyond it the API server is too slow for the callers, and they get HTTP 503 at once. */
 const mostWaiting = 1_024;
 /** The answer echoes the question and adds the user. */
@@ -103,16 +114,22 @@ export class Forwarder {
   }
 
   /** A changed Cluster may have another API server or credential, so it starts afresh. */
-  #laneOf({ uid, generation, name }: ReviewedCluster): Lane {
+  #laneOf(cluster: ReviewedCluster): Lane {
+    const { uid, generation, peer } = cluster;
     const current = this.#lanes.get(uid);
     if (current !== undefined && current.generation >= generation) return current;
     const { clock } = this.#parts;
     const created: Lane = {
       generation,
-      gate: new UpstreamGate(clock, name),
-      limiter: new ConcurrencyLimiter({ clock, atOnce, patienceMs, mostWaiting }),
+      gate: new UpstreamGate(clock, cluster),
+      limiter: new ConcurrencyLimiter({
+        clock,
+        atOnce: peer === undefined ? atOnce : atOnceOfPeer,
+        patienceMs,
+        mostWaiting,
+      }),
       flights: new Map(),
-      encoding: 'protobuf',
+      encoding: peer === undefined ? 'protobuf' : 'json',
       loggedAt: Number.NEGATIVE_INFINITY,
     };
     this.#lanes.set(uid, created);
@@ -152,23 +169,27 @@ export class Forwarder {
     timeoutMs: number,
   ): Promise<Verdict> {
     const { clock, metrics } = this.#parts;
-    const { client, name } = cluster;
+    const { name, upstream = cluster.client } = cluster;
     // Admission requires `apiServer` for these modes.
-    if (client === undefined) throw noAPIServer(name);
+    if (upstream === undefined) throw noAPIServer(cluster);
     const pass = lane.gate.enter();
     const beganAt = clock.monotonic();
     const forwarded = metrics.forwarding(name);
     const { encoding } = lane;
     let response: KubeResponse;
     try {
-      response = await client.request(requestOf(question, encoding, timeoutMs));
+      response = await upstream.request(requestOf(question, encoding, timeoutMs));
       if (response.status === 415 && encoding === 'protobuf') {
         // Every kube-apiserver reads protobuf, but a program that imitates one may not.
         lane.encoding = 'json';
         const leftMs = Math.max(1, timeoutMs - (clock.monotonic() - beganAt));
-        response = await client.request(requestOf(question, 'json', leftMs));
+        response = await upstream.request(requestOf(question, 'json', leftMs));
       }
     } catch (caught) {
+      if (caught instanceof UnacceptableAnswer) {
+        this.#reached(lane, cluster, pass);
+        throw this.#refuse(lane, cluster, question, caught);
+      }
       if (!hasCode(caught, 'HANSA_TOO_LARGE')) {
         throw this.#failed(lane, cluster, pass, failureOf(cluster, caught));
       }
@@ -189,13 +210,14 @@ export class Forwarder {
     question: TokenQuestion,
     claimed: ClaimedIdentity,
   ): Verdict {
-    const { name } = cluster;
     if (status === 429) throw lane.gate.throttled(pass, headers['retry-after']);
-    const failure = failureOfStatus(name, status);
+    const failure = failureOfStatus(cluster, status);
     if (failure !== undefined) throw this.#failed(lane, cluster, pass, failure);
     this.#reached(lane, cluster, pass);
     // Not counted by the gate: one odd token may cause it, and must not stop the others.
-    if (status === 500) throw unreachable(name, 'its API server answered HTTP 500.');
+    if (status === 500) {
+      throw unreachable(cluster, `${upstreamOf(cluster)} answered HTTP 500.`);
+    }
     try {
       if (status !== 200 && status !== 201) {
         throw new UnacceptableAnswer(`it answered HTTP ${status}`);
@@ -208,7 +230,8 @@ export class Forwarder {
   }
 
   #reached(lane: Lane, { name }: ReviewedCluster, pass: Pass): void {
-    if (lane.gate.isClosed) this.#parts.log.info('an API server answers again', { cluster: name });
+    if (lane.gate.isClosed)
+      this.#parts.log.info('an API server or peer answers again', { cluster: name });
     lane.gate.reached(pass);
   }
 
@@ -221,7 +244,7 @@ export class Forwarder {
     const wasClosed = lane.gate.isClosed;
     lane.gate.failed(pass, failure);
     if (lane.gate.isClosed && !wasClosed) {
-      this.#parts.log.warn('cannot ask an API server about tokens', {
+      this.#parts.log.warn('cannot ask an API server or peer about tokens', {
         cluster: name,
         error: failure,
       });
@@ -232,23 +255,32 @@ export class Forwarder {
   /** Records an answer that this site does not accept, as it may be an attack. */
   #refuse(
     lane: Lane,
-    { name, uid }: ReviewedCluster,
+    cluster: ReviewedCluster,
     { token }: TokenQuestion,
     problem: UnacceptableAnswer,
   ): UncheckedError {
+    const { name, uid, peer } = cluster;
     const { clock, log, audit } = this.#parts;
     const failure = new UncheckedError(
       'answer',
       name,
-      `this site does not accept the answer of its API server: ${problem.message}. Check spec.apiServer of the Cluster, and whether its API server can be trusted.`,
+      `this site does not accept the answer of ${upstreamOf(cluster)}: ${problem.message}. ${
+        peer === undefined
+          ? 'Check spec.apiServer of the Cluster, and whether its API server can be trusted.'
+          : `Ask the operator of ${peer.trustDomain} why.`
+      }`,
     );
     if (clock.monotonic() >= lane.loggedAt + logEveryMs) {
       lane.loggedAt = clock.monotonic();
-      log.warn('the answer of an API server about a token is not accepted', {
+      log.warn('the answer of an API server or peer about a token is not accepted', {
         cluster: name,
         hash: tokenHash(token),
         problem: problem.message,
       });
+    }
+    if (peer !== undefined) {
+      recordRefusal(audit, cluster, problem.message, tokenHash(token));
+      return failure;
     }
     audit.deny({
       actor: { user: `api-server:${name}`, groups: [], via: 'tokenreview' },
@@ -286,73 +318,4 @@ function lengthOf({ token, audiences }: TokenQuestion): number {
   let length = token.length;
   for (const audience of audiences) length += audience.length + 1;
   return length;
-}
-
-function unreachable(name: string, why: string, cause?: unknown): UncheckedError {
-  return new UncheckedError(
-    'unreachable',
-    name,
-    `${why} Run \`hansa cluster check ${name}\` to see what is wrong.`,
-    { cause },
-  );
-}
-
-function busy({ name }: ReviewedCluster): UncheckedError {
-  return new UncheckedError(
-    'busy',
-    name,
-    'its API server is too slow for the number of reviews. Try again later.',
-    { retryAfterSeconds: 1 },
-  );
-}
-
-function noAPIServer(name: string): UncheckedError {
-  return new UncheckedError(
-    'unreachable',
-    name,
-    'the Cluster has no apiServer. Set spec.apiServer, or spec.validation.mode to jwks.',
-  );
-}
-
-/** For the caller. The cause goes to the log, because it may contain addresses of the cluster. */
-function failureOf({ name }: ReviewedCluster, caught: unknown): UncheckedError {
-  if (hasCode(caught, 'HANSA_UNAVAILABLE')) {
-    return new UncheckedError(
-      'credential',
-      name,
-      `this site has no credential for its API server. Run \`hansa cluster check ${name}\` to see what is wrong.`,
-      { cause: caught },
-    );
-  }
-  return unreachable(
-    name,
-    hasCode(caught, 'HANSA_CERTIFICATE_INVALID')
-      ? 'this site does not trust the certificate of its API server.'
-      : 'its API server does not answer.',
-    caught,
-  );
-}
-
-/** Statuses that the next review would get too; undefined for others. */
-function failureOfStatus(name: string, status: number): UncheckedError | undefined {
-  switch (status) {
-    case 401:
-      return new UncheckedError(
-        'credential',
-        name,
-        `its API server does not accept the credential of this site. Run \`hansa cluster credential set ${name}\`.`,
-      );
-    case 403:
-      return new UncheckedError(
-        'credential',
-        name,
-        `the credential of this site may not create TokenReviews there. Apply the RBAC again: \`hansa cluster add ${name}\`.`,
-      );
-    case 502:
-    case 503:
-    case 504:
-      return unreachable(name, `its API server answered HTTP ${status}.`);
-    default:
-      return undefined;
-  }
 }

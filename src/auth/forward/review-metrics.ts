@@ -38,7 +38,7 @@ export class ReviewMetrics {
   constructor(metrics: Metrics, cache: Pick<VerdictCache, 'bytes' | 'size'>) {
     this.#durations = metrics.histogram({
       name: 'hansa_cluster_forward_duration_seconds',
-      help: 'Duration of TokenReview requests to the API server of a cluster.',
+      help: 'Duration of TokenReview requests to the API server of a cluster, or to the site of the peer that has it.',
       labels: ['cluster'],
       buckets: seconds,
     });

@@ -4,11 +4,13 @@
 import { HansaError } from '../../core/errors/error.ts';
 
 /**
+ * For a cluster of a peer, the site of the peer stands for the API server.
+ *
  * - `keys`: the keys of the cluster are unknown or too old.
  * - `unreachable`: its API server did not answer, or answered that it cannot.
  * - `throttled`: its API server answered 429.
  * - `busy`: too many reviews wait for its API server.
- * - `credential`: its API server refused the credential of this site, or there is none.
+ * - `credential`: its API server refused the credential of this site, or there is none. A peer: it denied the cluster, or is not trusted.
  * - `answer`: its API server gave an answer that this site does not accept.
  * - `changed`: the Cluster changed or went during the review.
  */

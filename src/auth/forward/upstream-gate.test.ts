@@ -8,7 +8,7 @@ const failure = new UncheckedError('unreachable', 'app1', 'its API server does n
 
 function scene() {
   const clock = new VirtualClock();
-  const gate = new UpstreamGate(clock, 'app1');
+  const gate = new UpstreamGate(clock, { name: 'app1' });
   const fail = (times: number): void => {
     for (let i = 0; i < times; i++) gate.failed(gate.enter(), failure);
   };

@@ -2,7 +2,9 @@
 // costs one request from time to time, and all other reviews of its tokens get HTTP 503 at once.
 
 import type { Clock } from '../../core/clock/clock.ts';
+import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import { UncheckedError } from './unchecked-error.ts';
+import { upstreamOf } from './upstream-failure.ts';
 
 /** Consecutive failures that close the gate. One lost connection does not. */
 const failuresToClose = 3;
@@ -22,7 +24,7 @@ const probe: Pass = { isProbe: true };
 
 export class UpstreamGate {
   readonly #clock: Clock;
-  readonly #clusterName: string;
+  readonly #cluster: Pick<ReviewedCluster, 'name' | 'peer'>;
   /** Set while the gate is closed. */
   #closedFor: UncheckedError | undefined;
   #failures = 0;
@@ -32,9 +34,9 @@ export class UpstreamGate {
   #throttledUntil = 0;
   #isProbing = false;
 
-  constructor(clock: Clock, clusterName: string) {
+  constructor(clock: Clock, cluster: Pick<ReviewedCluster, 'name' | 'peer'>) {
     this.#clock = clock;
-    this.#clusterName = clusterName;
+    this.#cluster = cluster;
   }
 
   get isClosed(): boolean {
@@ -89,8 +91,8 @@ export class UpstreamGate {
     const retryAfterSeconds = Math.ceil(ms / 1000);
     return new UncheckedError(
       'throttled',
-      this.#clusterName,
-      `its API server answered that this site asks too often. Try again in ${retryAfterSeconds} seconds. If it happens often, raise validation.maxRevocationLagSeconds of the Cluster.`,
+      this.#cluster.name,
+      `${upstreamOf(this.#cluster)} answered that this site asks too often. Try again in ${retryAfterSeconds} seconds. If it happens often, raise validation.maxRevocationLagSeconds of the Cluster.`,
       { retryAfterSeconds },
     );
   }

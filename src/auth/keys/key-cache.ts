@@ -325,6 +325,21 @@ export class KeyCache implements ClusterKeys {
     return { found: { ...found, keys }, ...source };
   }
 
+  /** Keys that a cluster of this site publishes now end for clusters of peers, which would get its tokens. */
+  #endCopies(): void {
+    const { memory, clock } = this.#parts;
+    for (const held of this.#held.values()) {
+      if (held.cluster.peer === undefined || held.keys === undefined) continue;
+      const own = held.keys.keys.filter(
+        (key) => memory?.earlierPublisher(held.cluster, key, clock.now()) === undefined,
+      );
+      if (own.length === held.keys.keys.length) continue;
+      held.keys = own.length === 0 ? undefined : keySetOf(own, held.keys);
+      held.dueMs = clock.monotonic();
+      this.#publishers = undefined;
+    }
+  }
+
   /** After a failed first fetch: the keys that were fetched last, also by another process. */
   #recall(held: Held): void {
     const { clock, memory } = this.#parts;
@@ -384,7 +399,10 @@ export class KeyCache implements ClusterKeys {
       held.fetchedMs = startedMs - ageMs;
       held.dueMs = clock.monotonic() + keyTiming.refreshMs * (1 - jitter * random.unit());
       // Not awaited: reviews need not wait for the disk.
-      void this.#parts.memory?.keep(held.cluster, held.keys, peering);
+      const kept = this.#parts.memory?.keep(held.cluster, held.keys, peering);
+      if (held.cluster.peer === undefined && held.keys.version !== before) {
+        void kept?.then(() => this.#endCopies());
+      }
     }
     this.#parts.fetched?.(held.cluster, held.failure);
     for (const listener of this.#listeners) listener(held.cluster.name);

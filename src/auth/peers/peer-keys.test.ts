@@ -159,6 +159,7 @@ suite('the keys of a cluster of a peer', () => {
     await scene.site.create('app9', { issuer, apiServer: 'https://app9.example' });
     await scene.fetch('app9');
     assert.deepEqual(scene.ids('app9'), ['a']);
+    assert.deepEqual(scene.ids(), ['b']);
     await scene.clock.advance(keyTiming.refreshMs);
     await scene.fetch();
     assert.deepEqual(scene.ids(), ['b']);

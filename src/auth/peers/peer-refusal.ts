@@ -9,6 +9,7 @@ export function recordRefusal(
   audit: Pick<Audit, 'deny'>,
   { name, uid, peer }: Pick<ReviewedCluster, 'name' | 'uid' | 'peer'>,
   reason: string,
+  ofToken?: string,
 ): void {
   if (peer === undefined) return;
   audit.deny({
@@ -21,5 +22,6 @@ export function recordRefusal(
     outcome: 'deny',
     code: 'HANSA_UNAVAILABLE',
     reason,
+    ...(ofToken === undefined ? {} : { tokenHash: ofToken }),
   });
 }

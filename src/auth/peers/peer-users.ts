@@ -10,7 +10,7 @@ export function checkAudiences(name: string, { audiences }: TokenQuestion): void
   if (audiences.length > 0 && !audiences.includes('')) return;
   throw new HansaError(
     'HANSA_BAD_REQUEST',
-    `Cannot review the token: ${name} is a cluster of a peer, so the review must name the audiences that the token may have, in spec.audiences.`,
+    `Cannot review the token: the cluster ${name} belongs to another site than the caller, so the review must name the audiences that the token may have, in spec.audiences.`,
   );
 }
 

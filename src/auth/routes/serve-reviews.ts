@@ -12,6 +12,7 @@ import { ReviewLimits } from '../callers/review-limits.ts';
 import { ServiceAccountCallers } from '../callers/service-account-callers.ts';
 import type { ClusterDirectory, ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { ClusterKeys } from '../keys/cluster-keys.ts';
+import { clusterReviewsRoute } from '../peers/cluster-reviews-route.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
 import type { Denial } from '../review/verdict.ts';
 import { type AuthSettings, siteAudience } from '../settings.ts';
@@ -86,7 +87,11 @@ export function serveReviews(
     known = now;
   });
   return {
-    routes: [...tokenReviewRoutes(parts), ...(settings.validateV1 ? versionOneRoutes(parts) : [])],
+    routes: [
+      ...tokenReviewRoutes(parts),
+      clusterReviewsRoute(parts),
+      ...(settings.validateV1 ? versionOneRoutes(parts) : []),
+    ],
     hostedNames: hostedNames(baseDomain, clusters),
     stop: unhook,
   };
