@@ -4,23 +4,35 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { type PeeringSite, startPair } from './peering-pair.ts';
 import { type Answer, call, review, reviews } from './review-scene.ts';
-import { issuer, startTokenIssuer, type TokenIssuer } from './token-issuer.ts';
+import { issuer, type IssuerRequest, startTokenIssuer, type TokenIssuer } from './token-issuer.ts';
 import { until } from './until.ts';
 
 const prefix = 'app1.bruges.example:';
+
+/** The user of a token of the issuer, as an API server reports it. */
+const web = {
+  username: 'system:serviceaccount:shop:web',
+  uid: '0f4bcb8d-24a1-4f7d-bb6a-0a4d6b1b9f0e',
+  groups: ['system:serviceaccounts', 'system:serviceaccounts:shop', 'system:authenticated'],
+};
 
 suite('a cluster of a peer', () => {
   let lubeck: PeeringSite;
   let bruges: PeeringSite;
   let app1: TokenIssuer;
   let other: TokenIssuer;
+  /** Its API server reviews tokens with the status `said`, and fails without one. */
+  let live: TokenIssuer;
+  let said: object | undefined;
+  let reviewed = 0;
   let reviewer = '';
 
   before(async () => {
-    [[lubeck, bruges], app1, other] = await Promise.all([
+    [[lubeck, bruges], app1, other, live] = await Promise.all([
       startPair('lubeck', 'bruges') as Promise<unknown> as Promise<[PeeringSite, PeeringSite]>,
       startTokenIssuer('k1'),
       startTokenIssuer('k2'),
+      startTokenIssuer('k3', reviewOf),
     ]);
     await apply(bruges, 'app1', {
       issuer,
@@ -28,6 +40,15 @@ suite('a cluster of a peer', () => {
       caBundle: app1.ca,
       validation: { mode: 'jwks' },
     });
+    await apply(bruges, 'live', {
+      issuer,
+      apiServer: live.url,
+      caBundle: live.ca,
+      validation: { mode: 'tokenreview' },
+    });
+    // Its API server does not look at it.
+    const own = live.token({ sub: 'system:serviceaccount:kube-fed:hansa' });
+    await bruges.must(['cluster', 'credential', 'set', 'live'], own);
     const made = await lubeck.must(
       'access token create reviewer --role token-reviewer -o json'.split(' '),
     );
@@ -36,12 +57,31 @@ suite('a cluster of a peer', () => {
       issuer,
       peer: { trustDomain: 'bruges.example', cluster: 'app1' },
     });
+    await apply(lubeck, 'asked', {
+      issuer,
+      peer: { trustDomain: 'bruges.example', cluster: 'live' },
+      validation: { mode: 'tokenreview' },
+    });
     const accepted = await lubeck.accept(await bruges.invite(['--for', 'lubeck.example']));
     assert.equal(accepted.code, 0, accepted.stderr);
     await bruges.until('lubeck.example', 'active');
     await lubeck.until('bruges.example', 'active');
   });
-  after(() => Promise.all([lubeck?.stop(), bruges?.stop(), app1?.stop(), other?.stop()]));
+  after(() =>
+    Promise.all([lubeck?.stop(), bruges?.stop(), app1?.stop(), other?.stop(), live?.stop()]),
+  );
+
+  function reviewOf({ url, body }: IssuerRequest) {
+    if (url === '/version') return { status: 200 };
+    if (url.endsWith('/selfsubjectaccessreviews')) {
+      return { status: 201, body: { status: { allowed: true } } };
+    }
+    if (!url.endsWith('/tokenreviews')) return undefined;
+    // A site asks in protobuf first.
+    if (body === undefined) return { status: 415 };
+    reviewed++;
+    return said === undefined ? { status: 503 } : { status: 201, body: { ...body, status: said } };
+  }
 
   async function apply(site: PeeringSite, name: string, spec: object): Promise<void> {
     const cluster = { apiVersion: 'hansa.dev/v1alpha1', kind: 'Cluster', metadata: { name }, spec };
@@ -71,12 +111,12 @@ suite('a cluster of a peer', () => {
     return answer as Answer;
   }
 
-  const grantTo = (peer: string, cluster: string): readonly string[] =>
-    `grant create to-${peer} --peer ${peer} --cluster ${cluster} --identity spiffe://${peer}/hansa/site --any-network --any-address`.split(
+  const grantTo = (peer: string, clusters: string): readonly string[] =>
+    `grant create to-${peer} --peer ${peer} --cluster ${clusters} --identity spiffe://${peer}/hansa/site --any-network --any-address`.split(
       ' ',
     );
 
-  const grant = (): Promise<string> => bruges.must(grantTo('lubeck.example', 'app1'));
+  const grant = (): Promise<string> => bruges.must(grantTo('lubeck.example', 'app1 live'));
 
   test('is not reviewed without a grant, and that is no denial', async () => {
     const { status, body } = await ask(token(), ['db']);
@@ -181,6 +221,44 @@ suite('a cluster of a peer', () => {
     assert.deepEqual((JSON.parse(catalog) as { readonly clusters: unknown }).clusters, []);
   });
 
+  test('can be asked about each token, so a deleted Pod counts at once', async () => {
+    const audiences = ['db'];
+    said = { authenticated: true, user: web, audiences };
+    let answer: Answer | undefined;
+    await until(
+      async () => {
+        answer = await ask(live.token({ aud: audiences }), audiences, 'asked');
+        return answer.body.status?.authenticated === true;
+      },
+      () => `a review answers ${JSON.stringify(answer?.body)}\n${lubeck.daemon.log().slice(-1500)}`,
+    );
+    const { username, groups } = answer?.body.status?.user ?? { username: '', groups: [] };
+    assert.equal(username, 'live.bruges.example:system:serviceaccount:shop:web');
+    assert.ok(groups.every((group) => group.startsWith('live.bruges.example:')));
+    said = { error: 'the Pod is gone' };
+    const gone = await ask(live.token({ aud: audiences }), audiences, 'asked');
+    assert.deepEqual([gone.status, gone.body.status?.error], [201, 'the Pod is gone']);
+    const sofar = reviewed;
+    const unsigned = await ask(other.token({ aud: audiences }), audiences, 'asked');
+    assert.equal(unsigned.body.status?.authenticated, undefined);
+    assert.equal(reviewed, sofar, 'a token of another cluster reached the API server');
+  });
+
+  test('does not answer for its API server, and "could not check" stays that', async () => {
+    const audiences = ['db'];
+    const bound = live.token({ aud: audiences });
+    said = {
+      authenticated: true,
+      user: { ...web, groups: [...web.groups, 'system:masters'] },
+      audiences,
+    };
+    assert.equal((await ask(bound, audiences, 'asked')).status, 503);
+    said = undefined;
+    assert.equal((await ask(bound, audiences, 'asked')).status, 503);
+    said = { authenticated: true, user: web, audiences };
+    await until(async () => (await ask(bound, audiences, 'asked')).status === 201);
+  });
+
   test('ends with the grant, and returns with it', async () => {
     await bruges.must(['grant', 'delete', 'to-lubeck.example']);
     await untilReviewed(false);
@@ -204,6 +282,8 @@ suite('a cluster of a peer', () => {
 
   test('is reviewed while the peer is dark, also after a restart', async () => {
     await bruges.stop('SIGKILL');
+    const asked = await ask(live.token({ aud: ['db'] }), ['db'], 'asked');
+    assert.equal(asked.status, 503, JSON.stringify(asked.body));
     assert.equal((await ask(token(), ['db'])).body.status?.authenticated, true);
     await lubeck.stop();
     await lubeck.start();
