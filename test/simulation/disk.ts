@@ -83,6 +83,27 @@ export class SimulatedDatabase {
   }
 }
 
+/** Writes to a copy of a database as no site does: without the rules of a commit, and without an audit record. */
+export function writeRow(
+  copy: MemoryDatabase,
+  collection: string,
+  name: string,
+  value: Buffer | undefined,
+): void {
+  const before = [...copy.changes.values()].findLast(
+    (row) => row.collection === collection && row.name === name,
+  );
+  const revision = copy.head.revision + 1;
+  copy.changes.set(revision, {
+    revision,
+    collection,
+    name,
+    value,
+    previous: before?.revision ?? 0,
+  });
+  copy.head = { ...copy.head, revision };
+}
+
 class SimulatedDriver implements Driver {
   readonly maxInFlight = 1;
   readonly #shared: SimulatedDatabase;

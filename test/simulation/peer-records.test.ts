@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { acceptancesCollection } from '../../src/peering/handshake/records.ts';
+import { writeRow } from './disk.ts';
 import { leaseMs } from './thread/site.ts';
 import { bruges, lubeck, TwoSites } from './thread/two-sites.ts';
 
@@ -82,16 +83,10 @@ suite('a peer that was ended', () => {
 
     test(`as ${role}: its object removed from the store while the site is down, stays gone`, async () => {
       const sites = await scene(false);
-      const { store } = sites.site(here);
-      const { revision } = store.get('federationpeers', there) ?? {};
-      sites.world.witness.forget(here, there);
-      await sites.done(
-        store.commit({
-          expect: [{ collection: 'federationpeers', name: there, at: revision ?? 'absent' }],
-          delete: [{ collection: 'federationpeers', name: there }],
-        }),
-      );
       sites.world.crash(here, 100);
+      const disk = sites.world.database(here).copy();
+      writeRow(disk, 'federationpeers', there, undefined);
+      sites.world.putBack(here, disk);
       await sites.until(async () => sites.world.site(here) !== undefined, 'it is up again');
       assert.equal(sites.world.believes(sites.site(here), there), false);
       await staysGone(sites);

@@ -13,6 +13,7 @@ import {
 import type { SeededRandom } from '../../../src/core/clock/seeded-random.ts';
 import type { MemoryDatabase } from '../../../src/core/store/memory/driver.ts';
 import { findingId } from '../../../src/peering/witness/finding.ts';
+import { writeRow } from '../disk.ts';
 import type { HostileLog } from './hostile-log.ts';
 import type { Operators } from './operators.ts';
 import { type Pair, settle, until, untilNone } from './settled.ts';
@@ -193,21 +194,6 @@ async function writeRestore(copy: MemoryDatabase, site: ThreadSite, origin: stri
   copy.audit.length = 0;
   copy.subtrees.length = 0;
   copy.head = { ...copy.head, treeSize: 0, frontier: Buffer.alloc(0) };
-  for (const [collection, record, value] of [
-    ['audit.checkpoints', 'latest', undefined],
-    [restoreCollection, latestRestore, Buffer.from(note)],
-  ] as const) {
-    const before = [...copy.changes.values()].findLast(
-      (row) => row.collection === collection && row.name === record,
-    );
-    const revision = copy.head.revision + 1;
-    copy.changes.set(revision, {
-      revision,
-      collection,
-      name: record,
-      value,
-      previous: before?.revision ?? 0,
-    });
-    copy.head = { ...copy.head, revision };
-  }
+  writeRow(copy, 'audit.checkpoints', 'latest', undefined);
+  writeRow(copy, restoreCollection, latestRestore, Buffer.from(note));
 }

@@ -64,12 +64,6 @@ export class Witness {
     return this.#peers.get(`${site}|${name}`);
   }
 
-  /** The next commit removes the object itself, as no site does. */
-  forget(site: string, name: string): void {
-    this.#peers.delete(`${site}|${name}`);
-    this.#federations.delete(`${site}|${name}`);
-  }
-
   isRedeemed(invitation: string): boolean {
     return this.#redeemed.has(invitation);
   }
