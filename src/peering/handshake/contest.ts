@@ -35,7 +35,23 @@ export async function recordContest(
   const nowMs = clock.now();
   const code = 'HANSA_INVITATION_REDEEMED';
   const actor = refusedActor(stranger);
-  if (kept.value.contested === undefined) {
+  const isFirst = await keepContest();
+  if (!isFirst) {
+    audit.deny({
+      actor,
+      verb: 'invitation.replay',
+      kind: 'FederationPeer',
+      name: other.trustDomain,
+      outcome: 'deny',
+      code,
+      reason: `replay: ${redeemed.trustDomain} already redeemed the invitation`,
+    });
+  }
+  return peeringError(code, contestRefusal(trustDomain.name, redeemed, other, nowMs));
+
+  /** False if another attempt was first, also one that arrived at the same moment. */
+  async function keepContest(): Promise<boolean> {
+    if (kept.value.contested !== undefined) return false;
     const { address } = stranger;
     const contested: Contest = {
       ...other,
@@ -51,23 +67,17 @@ export async function recordContest(
       code,
       reason: contestText(contested, redeemed),
     });
+    let isKept = false;
     await invitations.change(
       kept.name,
-      (record) => (record.contested === undefined ? { ...record, contested } : undefined),
+      (record) => {
+        isKept = record.contested === undefined;
+        return isKept ? { ...record, contested } : undefined;
+      },
       [row],
     );
-  } else {
-    audit.deny({
-      actor,
-      verb: 'invitation.replay',
-      kind: 'FederationPeer',
-      name: other.trustDomain,
-      outcome: 'deny',
-      code,
-      reason: `replay: ${redeemed.trustDomain} already redeemed the invitation`,
-    });
+    return isKept;
   }
-  return peeringError(code, contestRefusal(trustDomain.name, redeemed, other, nowMs));
 }
 
 /** For the operator of the inviting site: in the audit log, and in the status of the peer. */

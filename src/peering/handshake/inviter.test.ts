@@ -430,6 +430,19 @@ suite('an inviting site', () => {
       assert.equal(denials.length, 2);
     });
 
+    test('records every attempt of several that arrive at the same moment', async () => {
+      const secret = await invite({ for: 'bruges.example' });
+      await redeem(secret, bruges);
+      const attempts = [1, 2, 3].map(() => redeem(secret, falseBruges));
+      const told = await Promise.allSettled(attempts);
+      assert.ok(told.every(({ status }) => status === 'rejected'));
+      assert.equal(contestOf(secret)?.trustDomain, 'bruges.example');
+      assert.deepEqual(
+        denials.map(({ verb }) => verb),
+        ['invitation.replay', 'invitation.replay'],
+      );
+    });
+
     test('is not contested by the same site that asks again', async () => {
       const secret = await invite({ for: 'bruges.example' });
       await redeem(secret, bruges);
