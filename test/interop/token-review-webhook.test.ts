@@ -92,6 +92,17 @@ suite('an API server whose webhook token authenticator is the site', { skip }, (
     });
   };
   const configMaps = `/api/v1/namespaces/${namespace}/configmaps`;
+  /** The authorizer of an API server learns of a binding some time after its creation. */
+  const untilAllowed = (user: string): Promise<void> =>
+    until(async () => {
+      const resourceAttributes = { namespace, verb: 'list', resource: 'configmaps' };
+      const { text } = await second.client.send({
+        method: 'POST',
+        path: '/apis/authorization.k8s.io/v1/subjectaccessreviews',
+        body: JSON.stringify({ spec: { user, resourceAttributes } }),
+      });
+      return (JSON.parse(text) as { status: { allowed: boolean } }).status.allowed;
+    }, `${user} may list ConfigMaps`);
 
   test('knows a ServiceAccount of the other cluster by its name with the prefix', async () => {
     const answer = await whoAmI(await first.token());
@@ -126,6 +137,7 @@ suite('an API server whose webhook token authenticator is the site', { skip }, (
       apiGroup: 'rbac.authorization.k8s.io',
       name: 'system:serviceaccounts',
     });
+    await untilAllowed(`system:serviceaccount:${namespace}:${account}`);
     const token = await first.token();
     const denied = await askSecond(token, 'GET', configMaps);
     assert.equal(denied.status, 403, denied.text);
@@ -134,6 +146,7 @@ suite('an API server whose webhook token authenticator is the site', { skip }, (
       apiGroup: 'rbac.authorization.k8s.io',
       name: `app1:system:serviceaccount:${namespace}:${account}`,
     });
+    await untilAllowed(`app1:system:serviceaccount:${namespace}:${account}`);
     const granted = await askSecond(token, 'GET', configMaps);
     assert.equal(granted.status, 200, granted.text);
   });
