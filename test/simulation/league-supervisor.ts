@@ -8,6 +8,7 @@ import { ReconcileRuntime } from '../../src/core/reconcile/runtime.ts';
 import type { Store } from '../../src/core/store/store.ts';
 import { memberController } from '../../src/kubernetes/controllers/member-controller.ts';
 import { copiesPart } from '../../src/kubernetes/copies/copies-part.ts';
+import { MemberPacer } from '../../src/kubernetes/copies/member-pacer.ts';
 import { MemberControllers } from '../../src/kubernetes/league/member-controllers.ts';
 import { memberLeadership } from '../../src/kubernetes/league/member-leadership.ts';
 import { MemberSet } from '../../src/kubernetes/members/member-set.ts';
@@ -63,12 +64,16 @@ export function startSupervisor(
     members,
     host,
     log,
-    controllerOf: (member) =>
-      memberController(member.clusterID, [
-        copiesPart({ ...shared, member, members, lookUp: () => Promise.resolve([]) }),
+    controllerOf: (member) => {
+      const pacer = new MemberPacer(clock);
+      const lookUp = (): Promise<readonly string[]> => Promise.resolve([]);
+      const settings = policySettings;
+      return memberController(member.clusterID, [
+        copiesPart({ ...shared, member, members, lookUp, pacer }),
         vmsPart({ ...shared, member }),
-        policiesPart({ ...shared, member, members, settings: policySettings, dnsPrefix: '' }),
-      ]),
+        policiesPart({ ...shared, member, members, settings, dnsPrefix: '', pacer }),
+      ]);
+    },
     leadershipOf: (member) =>
       memberLeadership({
         ...shared,

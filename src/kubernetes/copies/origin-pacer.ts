@@ -178,7 +178,7 @@ export class OriginPacer {
 
 /** Runs `work` for a key. Resolves to undefined where it must wait: the key is added again when it may write. */
 export async function paced<T>(
-  pacer: OriginPacer,
+  pacer: Pick<OriginPacer, 'begin'>,
   key: string,
   work: (run: PacedRun) => Promise<T | undefined>,
 ): Promise<T | undefined> {

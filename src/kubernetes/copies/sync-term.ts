@@ -6,14 +6,13 @@ import { HansaError } from '../../core/errors/error.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { SourceSink } from '../../core/reconcile/source.ts';
-import { parallelism } from '../controllers/member-controller.ts';
 import type { Service } from '../objects.ts';
 import type { MemberInput, Plan } from '../services/compile-plan.ts';
 import type { CopyRules } from './copy-rules.ts';
 import { HostNames } from './host-names.ts';
 import { LiveSlices, type SlicePlace } from './live-slices.ts';
+import { MemberPacer, type PartPacer } from './member-pacer.ts';
 import { type LeftOut, nothingLeftOut, type OriginUsage } from './origin-usage.ts';
-import { OriginPacer } from './origin-pacer.ts';
 import { RecentWrites } from './recent-writes.ts';
 import { slicesKey } from './sync-keys.ts';
 import type { SyncedMember, SyncedMembers } from './synced-member.ts';
@@ -28,6 +27,8 @@ export interface SyncOptions {
   readonly namespace: string;
   /** The addresses of a name. Must end in bounded time. */
   readonly lookUp: (name: string) => Promise<readonly string[]>;
+  /** Of all parts of this member. Default: one for this part. */
+  readonly pacer?: MemberPacer | undefined;
 }
 
 /** Why the target has no copy that is right, although there are member Services. */
@@ -96,7 +97,7 @@ export class SyncTerm {
   readonly usages = new Map<string, OriginUsage>();
   /** What was left out of each cluster at the last look, by cluster ID. */
   readonly leftOut = new Map<string, LeftOut>();
-  readonly pacer: OriginPacer;
+  readonly pacer: PartPacer;
   /** The clusters whose changes added the key of a federated Service, until its run succeeds. */
   readonly #causes = new Map<string, Set<string>>();
 
@@ -104,7 +105,7 @@ export class SyncTerm {
     this.options = options;
     this.rules = rules;
     this.sink = sink;
-    const { member, clock, lookUp } = options;
+    const { member, clock, lookUp, pacer = new MemberPacer(clock) } = options;
     this.client = member.client;
     this.services = new RecentWrites(
       clock,
@@ -112,7 +113,7 @@ export class SyncTerm {
       (_, written) => sink.add(rules.keyOfService(written)),
     );
     this.slices = new LiveSlices(clock, member.slices, rules, (place) => this.addSlice(place));
-    this.pacer = new OriginPacer({ clock, parallelism, add: (key) => sink.add(key) });
+    this.pacer = pacer.join((key) => sink.add(key));
     this.names = new HostNames({
       clock,
       lookUp,

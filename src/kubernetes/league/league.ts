@@ -11,6 +11,7 @@ import type { ControllerHost, Leadership } from '../../core/reconcile/controller
 import { federationController } from '../controllers/federation-controller.ts';
 import { memberController } from '../controllers/member-controller.ts';
 import { copiesPart } from '../copies/copies-part.ts';
+import { MemberPacer } from '../copies/member-pacer.ts';
 import { dnsPart } from '../dns/dns-part.ts';
 import { LeavingMembers } from '../leaving/leaving-members.ts';
 import { removeOwnCopies } from '../leaving/remove-own-copies.ts';
@@ -172,9 +173,10 @@ export class League {
       members,
       host,
       log,
-      controllerOf: (member) =>
-        memberController(member.clusterID, [
-          copiesPart({ member, members, clock, log, namespace, lookUp }),
+      controllerOf: (member) => {
+        const pacer = new MemberPacer(clock);
+        return memberController(member.clusterID, [
+          copiesPart({ member, members, clock, log, namespace, lookUp, pacer }),
           policiesPart({
             member,
             members,
@@ -182,14 +184,16 @@ export class League {
             settings: settings.policies,
             dnsPrefix: settings.dns.prefix,
             limits,
+            pacer,
           }),
           vmsPart({ member, clock, namespace }),
           entitiesPart({ member, members, clock, namespace, lookUp }),
           ...(settings.multiClusterServices
-            ? [mcsPart({ member, members, clock, log, namespace, lookUp })]
+            ? [mcsPart({ member, members, clock, log, namespace, lookUp, pacer })]
             : []),
           dnsPart({ member, members, clock, namespace, settings: settings.dns, lookUp }),
-        ]),
+        ]);
+      },
       leadershipOf: (member) => this.#leadershipOf(member, this.#holder),
     });
   }

@@ -3,8 +3,7 @@
 
 import type { Clock } from '../../core/clock/clock.ts';
 import type { SourceSink } from '../../core/reconcile/source.ts';
-import { parallelism } from '../controllers/member-controller.ts';
-import { OriginPacer } from '../copies/origin-pacer.ts';
+import { MemberPacer, type PartPacer } from '../copies/member-pacer.ts';
 import { RecentWrites } from '../copies/recent-writes.ts';
 import { isOpen } from '../copies/synced-member.ts';
 import type { PolicySettings } from '../settings.ts';
@@ -41,6 +40,8 @@ export interface PolicyOptions {
   readonly dnsPrefix: string;
   /** Of all members. Default: counted for this part. A process with several parts shares them. */
   readonly limits?: PolicyLimits | undefined;
+  /** Of all parts of this member. Default: one for this part. */
+  readonly pacer?: MemberPacer | undefined;
 }
 
 /** Why the API server refused a version. */
@@ -79,18 +80,19 @@ export class PolicyTerm {
   /** When the condition of a record was last written, in monotonic time. */
   readonly toldMs = new Map<string, number>();
   /** By the member that has the content. The stamp does not count: its cluster can be forged. */
-  readonly pacer: OriginPacer;
+  readonly pacer: PartPacer;
   readonly selection: PolicySelection;
   readonly #kinds: ReadonlyMap<string, PolicyKind>;
 
   constructor(options: PolicyOptions, sink: Pick<SourceSink, 'add'>) {
     const { member, members, clock, settings, dnsPrefix } = options;
+    const { pacer = new MemberPacer(clock) } = options;
     this.options = options;
     this.sink = sink;
     this.limits = options.limits ?? new PolicyLimits(options);
     this.#kinds = new Map(settings.kinds.map((kind) => [idOfKind(kind), kind]));
     this.definitions = new Definitions(member.client, clock);
-    this.pacer = new OriginPacer({ clock, parallelism, add: (key) => sink.add(key) });
+    this.pacer = pacer.join((key) => sink.add(key));
     const changed = (): void => sink.add(selectionKey);
     this.selection = new PolicySelection({ members, clock, dnsPrefix, changed });
     this.policies = new RecentWrites(
