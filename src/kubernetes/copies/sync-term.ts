@@ -28,7 +28,7 @@ export interface SyncOptions {
   /** The addresses of a name. Must end in bounded time. */
   readonly lookUp: (name: string) => Promise<readonly string[]>;
   /** Of all parts of this member. Default: one for this part. */
-  readonly pacer?: MemberPacer | undefined;
+  readonly pacer?: Pick<MemberPacer, 'join'> | undefined;
 }
 
 /** Why the target has no copy that is right, although there are member Services. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { Paced } from '../copies/origin-pacer.ts';
 import { removeOwnCopies } from '../leaving/remove-own-copies.ts';
 import { deletingAnnotation, epochAnnotation, originKey } from '../names.ts';
 import type { EndpointSlice } from '../objects.ts';
@@ -80,6 +81,24 @@ suite('the ExternalEntities of a federated Service', () => {
     await putPods(league.south, ['10.2.0.1', '10.1.0.99', '203.0.113.1']);
     await league.lead();
     assert.deepEqual(addressesIn(league.west), both);
+  });
+
+  test('count for the cluster of their endpoints, and wait for its turn', async () => {
+    const deleted: string[] = [];
+    const write = ([origin]: readonly string[]): void => {
+      if (origin === 'south') throw new Paced('south must wait');
+    };
+    const run = { isParked: false, stay: () => {}, end: () => {}, write };
+    const deletes = (origin: string): void => void deleted.push(origin);
+    const league = await setUp({
+      pacer: { join: () => ({ begin: () => ({ ...run, deletes }), stop: () => {} }) },
+    });
+    await league.lead();
+    for (const cluster of league.clusters) assert.deepEqual(addressesIn(cluster), [both[0]]);
+    await league.north.remove('services', 'shop/web');
+    await league.settle();
+    for (const cluster of league.clusters) assert.deepEqual(addressesIn(cluster), []);
+    assert.deepEqual(new Set(deleted), new Set(['north']));
   });
 
   test('need no write while nothing changes, also by the next leader', async () => {

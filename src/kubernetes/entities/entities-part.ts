@@ -2,6 +2,7 @@
 // Services.
 
 import type { MemberPart } from '../controllers/member-controller.ts';
+import { paced } from '../copies/origin-pacer.ts';
 import { nothingLeftOut } from '../copies/origin-usage.ts';
 import { EntityEvents } from './entity-events.ts';
 import { parseEntityKey } from './entity-keys.ts';
@@ -17,10 +18,15 @@ export function entitiesPart(options: EntityOptions): MemberPart {
       return new EntityEvents(term);
     },
     reconcile: async (key, context) => {
-      if (term === undefined) return undefined;
+      const current = term;
+      if (current === undefined) return undefined;
       const parsed = parseEntityKey(key);
-      if (parsed.type === 'service') return syncEntities(term, parsed.federated, context);
-      syncLimits(term, parsed.clusterID);
+      if (parsed.type === 'service') {
+        return paced(current.pacer, key, (run) =>
+          syncEntities(current, parsed.federated, context, run),
+        );
+      }
+      syncLimits(current, parsed.clusterID);
       return undefined;
     },
   };

@@ -5,6 +5,7 @@ import type { Clock } from '../../core/clock/clock.ts';
 import type { Reflector } from '../../core/kube/reflector/reflector.ts';
 import type { SourceSink } from '../../core/reconcile/source.ts';
 import { HostNames } from '../copies/host-names.ts';
+import { MemberPacer, type PartPacer } from '../copies/member-pacer.ts';
 import { type LeftOut, nothingLeftOut, type OriginUsage } from '../copies/origin-usage.ts';
 import { RecentWrites } from '../copies/recent-writes.ts';
 import type { Cached, SyncedMember, SyncedMembers } from '../copies/synced-member.ts';
@@ -26,6 +27,8 @@ export interface EntityOptions {
   readonly namespace: string;
   /** The addresses of the name of a load balancer. Must end in bounded time. */
   readonly lookUp: (name: string) => Promise<readonly string[]>;
+  /** Of all parts of this member. Default: one for this part. */
+  readonly pacer?: Pick<MemberPacer, 'join'> | undefined;
 }
 
 /** Between two writes for one copy, so that a flapping endpoint does not become a flood of writes. */
@@ -38,6 +41,7 @@ export class EntityTerm {
   readonly sink: Pick<SourceSink, 'add'>;
   readonly entities: RecentWrites<ExternalEntity>;
   readonly hostNames: HostNames;
+  readonly pacer: PartPacer;
   /** What each cluster gives others, by cluster ID. */
   readonly usages = new Map<string, OriginUsage>();
   /** What exceeded the limits of a cluster at the last look, by cluster ID. */
@@ -50,7 +54,8 @@ export class EntityTerm {
   constructor(options: EntityOptions, sink: Pick<SourceSink, 'add'>) {
     this.options = options;
     this.sink = sink;
-    const { clock, lookUp, member } = options;
+    const { clock, lookUp, member, pacer = new MemberPacer(clock) } = options;
+    this.pacer = pacer.join((key) => sink.add(key));
     this.entities = new RecentWrites(
       clock,
       (key) => member.externalEntities.byKey(key),
@@ -68,6 +73,7 @@ export class EntityTerm {
   /** Ends its timers. */
   stop(): void {
     this.entities.stop();
+    this.pacer.stop();
   }
 
   /** Adds the federated Service whose ExternalEntities have such names. */
@@ -81,14 +87,17 @@ export class EntityTerm {
   readonly leftOutOf = ({ clusterID }: Pick<SyncedMember, 'clusterID'>): LeftOut =>
     this.usages.get(clusterID)?.leftOut ?? nothingLeftOut;
 
-  /** How long writes for a copy must wait; undefined: they may be sent now, and count as sent. */
+  /** How long writes for a copy must wait; undefined: they may be sent now. */
   pauseOf(copy: string): number | undefined {
     const nowMs = this.options.clock.monotonic();
     const readyMs = (this.#wroteMs.get(copy) ?? nowMs - pauseMs) + pauseMs;
-    if (readyMs > nowMs) return readyMs - nowMs;
+    return readyMs > nowMs ? readyMs - nowMs : undefined;
+  }
+
+  /** The writes for a copy are sent now. */
+  writes(copy: string): void {
     if (this.#wroteMs.size >= mostWrites) this.#wroteMs.clear();
-    this.#wroteMs.set(copy, nowMs);
-    return undefined;
+    this.#wroteMs.set(copy, this.options.clock.monotonic());
   }
 }
 

@@ -11,6 +11,7 @@ import {
   sourceSlices,
 } from '../copies/collect-inputs.ts';
 import { refreshMs } from '../copies/host-names.ts';
+import { Paced, type PacedRun } from '../copies/origin-pacer.ts';
 import { asConflict } from '../copies/sync-term.ts';
 import { isOpen, type SyncedMember, usableOf } from '../copies/synced-member.ts';
 import { writerOf } from '../fencing/fenced-writer.ts';
@@ -48,6 +49,7 @@ export async function syncEntities(
   term: EntityTerm,
   key: string,
   context: ReconcileContext,
+  run: Pick<PacedRun, 'write' | 'deletes'>,
 ): Promise<ReconcileResult | undefined> {
   const { member: target, members, namespace } = term.options;
   const ref = refOfKey(key, namespace);
@@ -62,7 +64,7 @@ export async function syncEntities(
   const copy = ourCopy(target.services.byKey(place));
   if (copy === undefined) term.nodeClusters.delete(key);
   const wanted = copy === undefined ? nothing : wantedFor(term, ref, key, copy);
-  const waitMs = await apply(term, place, wanted, context);
+  const waitMs = await apply(term, place, wanted, context, run);
   const waits = [...wanted.waits, waitMs].filter((wait) => wait !== undefined);
   return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
 }
@@ -153,6 +155,7 @@ async function apply(
   place: string,
   { entities, kept }: Wanted,
   context: ReconcileContext,
+  run: Pick<PacedRun, 'write' | 'deletes'>,
 ): Promise<number | undefined> {
   const names = new Set(entities.map(keyOf));
   const changed = entities.filter((entity) => {
@@ -171,15 +174,31 @@ async function apply(
       isOwnEntity(live) &&
       live.metadata.deletionTimestamp === undefined &&
       !names.has(keyOf(live)) &&
-      !kept.has(live.metadata.labels?.[originKey] ?? '');
+      !kept.has(originOf(live));
     return isLeft ? [live] : [];
   });
   if (changed.length + left.length === 0) return undefined;
   const waitMs = term.pauseOf(place);
   if (waitMs !== undefined) return waitMs;
-  // New ones first: a moment with an address in two is better than one without it.
-  for (const entity of changed) await write(term, entity, context);
-  for (const live of left) await remove(term, live, context);
+  const origins = [...new Set(changed.map(originOf))];
+  let mustWait: Paced | undefined;
+  try {
+    // New ones first: a moment with an address in two is better than one without it.
+    for (const [at, entity] of changed.entries()) {
+      run.write(at === 0 ? origins : [originOf(entity)]);
+      term.writes(place);
+      await write(term, entity, context);
+    }
+  } catch (error) {
+    if (!(error instanceof Paced)) throw error;
+    mustWait = error;
+  }
+  for (const live of left) {
+    run.deletes(originOf(live));
+    term.writes(place);
+    await remove(term, live, context);
+  }
+  if (mustWait !== undefined) throw mustWait;
   return undefined;
 }
 
@@ -220,6 +239,9 @@ async function remove(
     throw asConflict(error);
   }
 }
+
+/** The cluster of its endpoints. */
+const originOf = ({ metadata }: ExternalEntity): string => metadata.labels?.[originKey] ?? '';
 
 const keyOf = ({ metadata }: ExternalEntity): string =>
   `${metadata.namespace ?? ''}/${metadata.name}`;

@@ -3,6 +3,7 @@
 import type { Resource } from '../../../test/fakes/memory-kube/resource.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
 import { copiesPart } from '../copies/copies-part.ts';
+import type { MemberPacer } from '../copies/member-pacer.ts';
 import { type MemoryCluster, MemoryLeague, systemNamespace } from '../league/test-memory-league.ts';
 import type { MemberSettings } from '../members/member.ts';
 import { copyAnnotation, originKey, serviceNameLabel } from '../names.ts';
@@ -23,16 +24,18 @@ export interface EntityLeagueOptions {
   readonly isServed?: boolean;
   readonly member?: (id: string) => Partial<MemberSettings>;
   readonly lookUp?: (name: string) => Promise<readonly string[]>;
+  /** Of ExternalEntities alone. */
+  readonly pacer?: Pick<MemberPacer, 'join'>;
 }
 
 /** The clusters north, south and west, with addresses in 10.1.0.0/16, 10.2.0.0/16 and 10.3.0.0/16. */
 export class EntityLeague extends MemoryLeague {
-  constructor({ isServed = true, member, lookUp }: EntityLeagueOptions = {}) {
+  constructor({ isServed = true, member, lookUp, pacer }: EntityLeagueOptions = {}) {
     super({
       ids: ['north', 'south', 'west'],
       parts: (given) => {
         const options = lookUp === undefined ? given : { ...given, lookUp };
-        return [copiesPart(options), entitiesPart(options)];
+        return [copiesPart(options), entitiesPart({ ...options, pacer })];
       },
       settings: (id, index) => ({
         routable: true,

@@ -2,17 +2,20 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { entityResource } from '../entities/test-entities.ts';
 import { TestClusters } from '../leaving/test-sites.ts';
 import { mcsApiVersion } from '../mcs/mcs-objects.ts';
 import { mcsResources } from '../mcs/test-exports.ts';
 
 const services = 400;
 
-test('a cluster has one rate of writes for its annotated and its exported Services', async () => {
+test('a cluster has one rate of writes for its Services, exports and ExternalEntities', async () => {
   const clusters = new TestClusters();
   const north = await clusters.add('north', true);
   const west = await clusters.add('west');
-  for (const { kube } of [north, west]) for (const each of mcsResources) kube.serve(each);
+  for (const { kube } of [north, west]) {
+    for (const each of [...mcsResources, entityResource]) kube.serve(each);
+  }
   await north.federate('north', 'west');
   await clusters.site('lubeck.example', 'north');
   await clusters.settle();
@@ -35,7 +38,7 @@ test('a cluster has one rate of writes for its annotated and its exported Servic
     });
   }
   const written = (): number =>
-    ['services', 'endpointslices', 'serviceimports'].reduce(
+    ['services', 'endpointslices', 'serviceimports', 'externalentities'].reduce(
       (sum, plural) => sum + north.kube.objects(plural).length,
       0,
     );
@@ -43,6 +46,6 @@ test('a cluster has one rate of writes for its annotated and its exported Servic
   // The burst, and the rate of a second.
   assert.ok(written() > 500 && written() <= 1500, `${written()} objects`);
   await clusters.clock.advance(6000);
-  // A Service and a slice for each annotation, and a ServiceImport besides for each export.
-  assert.equal(written(), services * 5);
+  // A Service, a slice and an ExternalEntity for each annotation. A ServiceImport, a Service and a slice for each export.
+  assert.equal(written(), services * 6);
 });

@@ -187,7 +187,7 @@ export class League {
             pacer,
           }),
           vmsPart({ member, clock, namespace }),
-          entitiesPart({ member, members, clock, namespace, lookUp }),
+          entitiesPart({ member, members, clock, namespace, lookUp, pacer }),
           ...(settings.multiClusterServices
             ? [mcsPart({ member, members, clock, log, namespace, lookUp, pacer })]
             : []),

@@ -41,7 +41,7 @@ export interface PolicyOptions {
   /** Of all members. Default: counted for this part. A process with several parts shares them. */
   readonly limits?: PolicyLimits | undefined;
   /** Of all parts of this member. Default: one for this part. */
-  readonly pacer?: MemberPacer | undefined;
+  readonly pacer?: Pick<MemberPacer, 'join'> | undefined;
 }
 
 /** Why the API server refused a version. */
