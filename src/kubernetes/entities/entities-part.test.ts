@@ -101,6 +101,21 @@ suite('the ExternalEntities of a federated Service', () => {
     assert.deepEqual(new Set(deleted), new Set(['north']));
   });
 
+  test('of a copy are not compiled for each change of an endpoint that flaps', async () => {
+    let looks = 0;
+    const league = await setUp({ looked: () => looks++ });
+    await league.lead();
+    looks = 0;
+    for (let at = 0; at < 100; at++) {
+      await putPods(league.south, [`10.2.0.${at}`]);
+      await league.clock.advance(20);
+    }
+    // Two in each second, in each of the three clusters, and twice for each look.
+    assert.ok(looks <= 36, `${looks} looks in two seconds`);
+    await league.settle();
+    assert.deepEqual(addressesIn(league.north), ['web north 10.1.0.1', 'web south 10.2.0.99']);
+  });
+
   test('need no write while nothing changes, also by the next leader', async () => {
     const league = await setUp();
     const die = await league.lead();

@@ -57,15 +57,18 @@ export async function syncEntities(
   if (ref === undefined || !servesEntities(target)) return undefined;
   if (!target.isRead || target.state.state !== 'Ready') return undefined;
   if (!isOpen(target, ref.namespace)) return undefined;
+  const place = `${ref.namespace}/${ref.name}`;
+  // To compile all ExternalEntities of a copy costs more than to write one.
+  const pauseMs = term.pauseOf(place);
+  if (pauseMs !== undefined) return { requeueAfterMs: pauseMs };
   if (members.list().some(({ isRead, state }) => !isRead && state.state === 'Connecting')) {
     return { requeueAfterMs: unreadMs };
   }
-  const place = `${ref.namespace}/${ref.name}`;
   const copy = ourCopy(target.services.byKey(place));
   if (copy === undefined) term.nodeClusters.delete(key);
   const wanted = copy === undefined ? nothing : wantedFor(term, ref, key, copy);
-  const waitMs = await apply(term, place, wanted, context, run);
-  const waits = [...wanted.waits, waitMs].filter((wait) => wait !== undefined);
+  await apply(term, place, wanted, context, run);
+  const waits = wanted.waits.filter((wait) => wait !== undefined);
   return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
 }
 
@@ -149,14 +152,13 @@ function slicesOf(
     : compileAddressSlices(copy, participant, addresses, usable).slices;
 }
 
-/** Returns after how long it must be called again, if at all. */
 async function apply(
   term: EntityTerm,
   place: string,
   { entities, kept }: Wanted,
   context: ReconcileContext,
   run: Pick<PacedRun, 'write' | 'deletes'>,
-): Promise<number | undefined> {
+): Promise<void> {
   const names = new Set(entities.map(keyOf));
   const changed = entities.filter((entity) => {
     const live = term.entities.live(keyOf(entity));
@@ -177,9 +179,6 @@ async function apply(
       !kept.has(originOf(live));
     return isLeft ? [live] : [];
   });
-  if (changed.length + left.length === 0) return undefined;
-  const waitMs = term.pauseOf(place);
-  if (waitMs !== undefined) return waitMs;
   const origins = [...new Set(changed.map(originOf))];
   let mustWait: Paced | undefined;
   try {
@@ -199,7 +198,6 @@ async function apply(
     await remove(term, live, context);
   }
   if (mustWait !== undefined) throw mustWait;
-  return undefined;
 }
 
 async function write(

@@ -26,16 +26,27 @@ export interface EntityLeagueOptions {
   readonly lookUp?: (name: string) => Promise<readonly string[]>;
   /** Of ExternalEntities alone. */
   readonly pacer?: Pick<MemberPacer, 'join'>;
+  /** The part for ExternalEntities looks at all members. */
+  readonly looked?: () => void;
 }
 
 /** The clusters north, south and west, with addresses in 10.1.0.0/16, 10.2.0.0/16 and 10.3.0.0/16. */
 export class EntityLeague extends MemoryLeague {
-  constructor({ isServed = true, member, lookUp, pacer }: EntityLeagueOptions = {}) {
+  constructor({ isServed = true, member, lookUp, pacer, looked }: EntityLeagueOptions = {}) {
     super({
       ids: ['north', 'south', 'west'],
       parts: (given) => {
         const options = lookUp === undefined ? given : { ...given, lookUp };
-        return [copiesPart(options), entitiesPart({ ...options, pacer })];
+        const { members } = given;
+        const watched = {
+          get: members.get.bind(members),
+          onChange: members.onChange.bind(members),
+          list: () => {
+            looked?.();
+            return members.list();
+          },
+        };
+        return [copiesPart(options), entitiesPart({ ...options, members: watched, pacer })];
       },
       settings: (id, index) => ({
         routable: true,
