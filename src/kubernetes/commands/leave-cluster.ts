@@ -114,6 +114,9 @@ async function prepare(
   });
   if (found.otherSites.length === 0) refuseObjectsOfUsers(request, found);
   const copies = await findCopies(kube);
+  const replicas = await findReplicas(kube, policyKinds);
+  const forbidden = copies.forbidden ?? replicas.forbidden;
+  if (found.otherSites.length === 0 && forbidden !== undefined) throw explained(forbidden);
   return {
     ...request,
     client,
@@ -127,7 +130,7 @@ async function prepare(
     found,
     copies,
     policyKinds,
-    replicas: await findReplicas(kube, policyKinds),
+    replicas,
   };
 }
 

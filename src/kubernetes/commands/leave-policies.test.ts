@@ -130,17 +130,36 @@ suite('hansa cluster leave with federated policies', () => {
     assert.deepEqual(annotationsOf(`${policies}/mine`), federated);
   });
 
-  test('works where a kind is not served, or where the user may not list it', async () => {
+  test('works where a kind is not served, also where RBAC refuses it first', async () => {
     put(`${policies}/deny`, replica);
     answer = ({ method, path }) => {
       if (method !== 'GET') return undefined;
       if (path.startsWith('/apis/crd.antrea.io/')) return failure(404, 'NotFound', 'no such kind');
-      if (path.startsWith('/apis/policy.networking')) return failure(403, 'Forbidden', 'no rights');
+      if (path.endsWith('/adminnetworkpolicies')) return failure(403, 'Forbidden', 'no rights');
       return undefined;
     };
     const ran = await leave();
     assert.equal(ran.error, undefined, ran.error?.message);
     assert.deepEqual(left(), []);
+  });
+
+  test('without the right to list a kind that is served says so, and changes nothing', async () => {
+    put(`${policies}/deny`, replica);
+    const before = left();
+    answer = ({ method, path }) => {
+      if (method !== 'GET') return undefined;
+      if (path === '/apis/networking.k8s.io/v1/networkpolicies') {
+        return failure(403, 'Forbidden', 'networkpolicies is forbidden');
+      }
+      const resources = [{ name: 'networkpolicies' }];
+      return path === '/apis/networking.k8s.io/v1'
+        ? { status: 200, body: { resources } }
+        : undefined;
+    };
+    const { error } = await leave();
+    assert.equal(error?.code, 'HANSA_FORBIDDEN');
+    assert.match(error?.message ?? '', /networkpolicies is forbidden.*cluster administrator/);
+    assert.deepEqual(left(), before);
   });
 
   test('keeps replicas and records while another site leads the cluster', async () => {

@@ -29,7 +29,8 @@ test('each of our conditions is found and goes, and those of others stay', async
   ];
   const list = async <T extends KubeObject>(path: string): Promise<readonly T[]> =>
     (path.endsWith('/services') ? services : []) as unknown as readonly T[];
-  const { members, takenOver } = await findCopies({ list });
+  const request = (): Promise<never> => Promise.reject(new Error('nothing is asked'));
+  const { members, takenOver } = await findCopies({ list, request });
   assert.deepEqual(
     members.map(({ metadata }) => metadata.name),
     ['federated', 'named'],

@@ -27,14 +27,17 @@ export interface Copies extends McsObjects {
   readonly takenOver: readonly Service[];
 }
 
-export async function findCopies(kube: Pick<KubeClient, 'list'>): Promise<Copies> {
+export async function findCopies(kube: Pick<KubeClient, 'list' | 'request'>): Promise<Copies> {
   const services = await kube.list<Service>('/api/v1/services');
   const slices = await kube.list<EndpointSlice>('/apis/discovery.k8s.io/v1/endpointslices', {
     labelSelector: `${managedByLabel} in (${managers.join(',')})`,
   });
+  const mcs = await findMcsObjects(kube);
+  const entities = await findEntities(kube);
   return {
-    ...(await findMcsObjects(kube)),
-    entities: await findEntities(kube),
+    ...mcs,
+    entities: entities.items,
+    forbidden: mcs.forbidden ?? entities.forbidden,
     services: services.filter(isDisposable),
     vmServices: services.filter(isDisposableVmService),
     importServices: services.filter(isDisposableImportService),

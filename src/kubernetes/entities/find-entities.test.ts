@@ -6,6 +6,14 @@ import { epochAnnotation } from '../names.ts';
 import { allEntities } from './compile-external-entities.ts';
 import { findEntities } from './find-entities.ts';
 
+const answer = (status: number, body: object = {}) => ({
+  status,
+  headers: {},
+  body: Buffer.from(JSON.stringify(body)),
+});
+/** Of a cluster that does not serve them. */
+const request = async () => answer(404);
+
 const failing = (status: number) => (): Promise<never> =>
   Promise.reject(
     new KubeStatusError('north', 'list', { status, headers: {}, body: Buffer.alloc(0) }),
@@ -20,14 +28,18 @@ test('ExternalEntities of sites are found, and those of users stay', async () =>
   const list = async <T extends KubeObject>(path: string): Promise<readonly T[]> =>
     (path === allEntities ? entities : []) as unknown as readonly T[];
   assert.deepEqual(
-    (await findEntities({ list })).map(({ metadata }) => metadata.name),
+    (await findEntities({ list, request })).items.map(({ metadata }) => metadata.name),
     ['ours'],
   );
 });
 
-test('a cluster without Antrea, or without rights to its kinds, has none of ours', async () => {
+test('a cluster without Antrea has none, and one that shows none has perhaps some', async () => {
   for (const status of [403, 404]) {
-    assert.deepEqual(await findEntities({ list: failing(status) }), []);
+    const { items, forbidden } = await findEntities({ list: failing(status), request });
+    assert.deepEqual([items, forbidden], [[], undefined]);
   }
-  await assert.rejects(findEntities({ list: failing(500) }), KubeStatusError);
+  const served = async () => answer(200, { resources: [{ name: 'externalentities' }] });
+  const found = await findEntities({ list: failing(403), request: served });
+  assert.deepEqual([found.items, found.forbidden?.status], [[], 403]);
+  await assert.rejects(findEntities({ list: failing(500), request }), KubeStatusError);
 });

@@ -208,8 +208,11 @@ export class League {
       // The controller of the member gives its Lease up with its own name.
       leadershipOf: (member) => this.#leadershipOf(member, `${this.#holder}/leaving`),
       clean: async (term) => {
-        await removeOwnPolicies(term, settings.policies.kinds);
-        await removeOwnCopies(term);
+        try {
+          await removeOwnPolicies(term, settings.policies.kinds);
+        } finally {
+          await removeOwnCopies(term);
+        }
       },
       leaseMs: settings.leaseSeconds * 1000,
     });

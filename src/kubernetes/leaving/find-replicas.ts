@@ -2,7 +2,7 @@
 // policies of users.
 
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
-import { KubeStatusError } from '../../core/kube/kube-errors.ts';
+import { type Listed, listServed } from '../../core/kube/list-served.ts';
 import {
   deletingAnnotation,
   epochAnnotation,
@@ -24,6 +24,8 @@ export interface Replicas {
   readonly replicas: readonly FoundPolicy[];
   /** Policies of users with marks of sites. */
   readonly marked: readonly FoundPolicy[];
+  /** Not all kinds could be read. */
+  readonly forbidden: Listed<unknown>['forbidden'];
 }
 
 export const policyMarks = [
@@ -33,15 +35,18 @@ export const policyMarks = [
   replicaAnnotation,
 ] as const;
 
-type Listed = KubeObject & { readonly metadata: ObjectMeta };
+type Found = KubeObject & { readonly metadata: ObjectMeta };
 
 export async function findReplicas(
-  kube: Pick<KubeClient, 'list'>,
+  kube: Pick<KubeClient, 'list' | 'request'>,
   kinds: readonly PolicyKind[],
 ): Promise<Replicas> {
   const all: FoundPolicy[] = [];
+  let forbidden: Replicas['forbidden'];
   for (const kind of kinds) {
-    for (const object of await listed(kube, allOfKind(kind))) {
+    const listed = await listServed<Found>(kube, allOfKind(kind));
+    forbidden ??= listed.forbidden;
+    for (const object of listed.items) {
       const { namespace = '', name, annotations = {} } = object.metadata;
       if (!policyMarks.some((key) => annotations[key] !== undefined)) continue;
       all.push({ ...object, path: pathOfPolicy(kind, namespace, name) });
@@ -49,18 +54,15 @@ export async function findReplicas(
   }
   const isReplica = ({ metadata: { annotations = {} } }: FoundPolicy): boolean =>
     isFederated(annotations) && annotations[replicaAnnotation] !== undefined;
-  return { replicas: all.filter(isReplica), marked: all.filter((each) => !isReplica(each)) };
+  const marked = all.filter((each) => !isReplica(each));
+  return { replicas: all.filter(isReplica), marked, forbidden };
 }
 
-export const findRecords = (kube: Pick<KubeClient, 'list'>): Promise<readonly Listed[]> =>
-  listed(kube, recordsPath);
-
-/** A kind that is not served, or that the caller has no rights to, has none of ours. */
-async function listed(kube: Pick<KubeClient, 'list'>, path: string): Promise<readonly Listed[]> {
-  try {
-    return await kube.list<Listed>(path);
-  } catch (error) {
-    if (error instanceof KubeStatusError && [403, 404].includes(error.status)) return [];
-    throw error;
-  }
+/** Rejects where the cluster serves them and the caller may not list them. */
+export async function findRecords(
+  kube: Pick<KubeClient, 'list' | 'request'>,
+): Promise<readonly Found[]> {
+  const { items, forbidden } = await listServed<Found>(kube, recordsPath);
+  if (forbidden !== undefined) throw forbidden;
+  return items;
 }

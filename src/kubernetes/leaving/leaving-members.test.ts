@@ -160,6 +160,19 @@ suite('a cluster that is removed from Federation', () => {
     assert.ok(!hasCopies(west));
   });
 
+  test('shows what the site may not see there, and loses everything else meanwhile', async () => {
+    west.denied.add('policyrecords');
+    await north.federate('north');
+    await clusters.settle();
+    assert.deepEqual(leaving(), ['west Forbidden']);
+    assert.match(north.status?.leaving?.[0]?.message ?? '', /policyrecords/);
+    assert.ok(!hasCopies(west));
+    west.denied.clear();
+    lubeck.league.refresh();
+    await clusters.settle();
+    assert.deepEqual(leaving(), []);
+  });
+
   test('is forgotten after a day', async () => {
     west.kube.isDown = true;
     await north.federate('north');

@@ -1,17 +1,25 @@
 // Removes all copies from a member that left, and our condition on its Services, in one term of its leader.
 
-import { findCopies, otherConditions, servicePath, slicePath } from '../copies/find-copies.ts';
+import {
+  type Copies,
+  findCopies,
+  otherConditions,
+  servicePath,
+  slicePath,
+} from '../copies/find-copies.ts';
 import { pathOfEntity } from '../entities/compile-external-entities.ts';
 import { otherExportConditions } from '../mcs/find-imports.ts';
 import { exportPath, importPath } from '../mcs/mcs-objects.ts';
 import { FencedWriter } from '../fencing/fenced-writer.ts';
 import { type FarewellTerm, farewellRounds } from './farewell-rounds.ts';
 
-/** Rejects with HANSA_CONFLICT if copies are left. */
+/** Rejects with HANSA_CONFLICT if copies are left, and with 403 if some could not be read. Removes the others first. */
 export async function removeOwnCopies({ client, ...term }: FarewellTerm): Promise<void> {
   const writer = new FencedWriter(client, term);
+  let forbidden: Copies['forbidden'];
   await farewellRounds(term.signal, 'Copies', async (attempt) => {
     const found = await findCopies(client);
+    forbidden = found.forbidden;
     const { slices, entities, members, imports, exports } = found;
     const services = [...found.services, ...found.vmServices, ...found.importServices];
     const all = [services, slices, entities, members, imports, exports];
@@ -41,4 +49,5 @@ export async function removeOwnCopies({ client, ...term }: FarewellTerm): Promis
     }
     return false;
   });
+  if (forbidden !== undefined) throw forbidden;
 }

@@ -31,6 +31,8 @@ export class TestMember {
   readonly admin: MemoryKubeClient;
   /** Whether the API server refuses everything that sites ask for. */
   isForbidden = false;
+  /** Plurals that sites may not read or write. */
+  readonly denied = new Set<string>();
 
   constructor(id: string, clock: VirtualClock) {
     this.id = id;
@@ -41,7 +43,8 @@ export class TestMember {
         (user) => user.startsWith(siteUser),
         () => this.kube,
       ),
-      allows: ({ user }) => !(this.isForbidden && user.startsWith(siteUser)),
+      allows: ({ user, resource }) =>
+        !user.startsWith(siteUser) || !(this.isForbidden || this.denied.has(resource)),
     });
     this.admin = new MemoryKubeClient({ cluster: this.kube });
   }

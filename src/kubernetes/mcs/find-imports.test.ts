@@ -13,6 +13,14 @@ const told = (name: string, manager: string, ...types: readonly string[]): Servi
     status: { conditions: types.map((type) => ({ type, status: 'True' })) },
   }) as unknown as ServiceExport;
 
+const answer = (status: number, body: object = {}) => ({
+  status,
+  headers: {},
+  body: Buffer.from(JSON.stringify(body)),
+});
+/** Of a cluster that does not serve them. */
+const request = async () => answer(404);
+
 const listing =
   (objects: Readonly<Record<string, readonly KubeObject[]>>) =>
   async <T extends KubeObject>(path: string): Promise<readonly T[]> =>
@@ -24,7 +32,7 @@ test('conditions that a site wrote are found, and those of other programs stay',
     told('empty', 'hansa-term-7', 'Other'),
     told('theirs', 'other-controller', 'Valid'),
   ];
-  const found = await findMcsObjects({ list: listing({ [exportsPath]: exports }) });
+  const found = await findMcsObjects({ list: listing({ [exportsPath]: exports }), request });
   assert.deepEqual(
     found.exports.map(({ metadata }) => metadata.name),
     ['ours'],
@@ -35,17 +43,21 @@ test('conditions that a site wrote are found, and those of other programs stay',
   );
 });
 
-test('a cluster without the API, or without rights to it, has nothing of ours', async () => {
+test('a cluster without the API has nothing of ours, and one that shows none has perhaps some', async () => {
   for (const status of [403, 404]) {
     const list = (): Promise<never> =>
       Promise.reject(
         new KubeStatusError('north', 'list', { status, headers: {}, body: Buffer.alloc(0) }),
       );
-    assert.deepEqual(await findMcsObjects({ list }), { imports: [], exports: [] });
+    const nothing = { imports: [], exports: [], forbidden: undefined };
+    assert.deepEqual(await findMcsObjects({ list, request }), nothing);
+    const served = async () => answer(200, { resources: [{ name: 'serviceexports' }] });
+    const found = await findMcsObjects({ list, request: served });
+    assert.equal(found.forbidden?.status, status === 403 ? 403 : undefined);
   }
   const list = (): Promise<never> =>
     Promise.reject(
       new KubeStatusError('north', 'list', { status: 500, headers: {}, body: Buffer.alloc(0) }),
     );
-  await assert.rejects(findMcsObjects({ list }), KubeStatusError);
+  await assert.rejects(findMcsObjects({ list, request }), KubeStatusError);
 });

@@ -1,7 +1,7 @@
 // Finds what sites wrote into objects of the Multi-Cluster Services API, by lists, for a cluster that leaves.
 
-import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
-import { KubeStatusError } from '../../core/kube/kube-errors.ts';
+import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { type Listed, listServed } from '../../core/kube/list-served.ts';
 import { termManager } from '../names.ts';
 import type { Condition, ObjectMeta } from '../objects.ts';
 import { exportConditions } from './export-conditions.ts';
@@ -13,28 +13,20 @@ export interface McsObjects {
   readonly imports: readonly ServiceImport[];
   /** ServiceExports whose conditions a site wrote. */
   readonly exports: readonly ServiceExport[];
+  /** Not all could be read. */
+  readonly forbidden: Listed<unknown>['forbidden'];
 }
 
-/** None where the cluster does not serve them, or the site joined with a version that did not ask for the rights. */
-export async function findMcsObjects(kube: Pick<KubeClient, 'list'>): Promise<McsObjects> {
-  const imports = await listed<ServiceImport>(kube, importsPath);
-  const exports = await listed<ServiceExport>(kube, exportsPath);
+export async function findMcsObjects(
+  kube: Pick<KubeClient, 'list' | 'request'>,
+): Promise<McsObjects> {
+  const imports = await listServed<ServiceImport>(kube, importsPath);
+  const exports = await listServed<ServiceExport>(kube, exportsPath);
   return {
-    imports: imports.filter(isOwnImport),
-    exports: exports.filter((each) => isTold(each)),
+    imports: imports.items.filter(isOwnImport),
+    exports: exports.items.filter((each) => isTold(each)),
+    forbidden: imports.forbidden ?? exports.forbidden,
   };
-}
-
-async function listed<T extends KubeObject>(
-  kube: Pick<KubeClient, 'list'>,
-  path: string,
-): Promise<readonly T[]> {
-  try {
-    return await kube.list<T>(path);
-  } catch (error) {
-    if (error instanceof KubeStatusError && [403, 404].includes(error.status)) return [];
-    throw error;
-  }
 }
 
 const own: readonly string[] = exportConditions;
