@@ -16,13 +16,15 @@ export interface PolicyCounts {
 }
 
 /** Only a user can solve these. */
-export const conflictReasons: ReadonlySet<string> = new Set<OutcomeReason>([
+export const conflictReasons: ReadonlySet<string> = new Set<OutcomeReason | 'WrongScope'>([
   'UserPolicyInTheWay',
   'RejectedByServer',
   'TooLarge',
   'Stale',
   'ReceivesOnly',
   'TooMany',
+  // Without a record.
+  'WrongScope',
 ]);
 
 /** A cluster without the namespace or the kind has nothing that the policy could hold for. */

@@ -68,6 +68,17 @@ function replicate(...members: readonly TestPolicyMember[]): string {
 }
 
 suite('what a site knows of a federated policy', () => {
+  test('is that its kind has another scope in the setting', () => {
+    const metadata = { name: 'web', annotations: { [policyAnnotation]: 'true' } };
+    const wide: PolicyRef = { ...web, namespace: '' };
+    a.put(wide, { apiVersion: 'networking.k8s.io/v1', kind: 'NetworkPolicy', metadata });
+    const { clusters = [] } = findPolicy(keyOfPolicy(wide), options()) ?? {};
+    assert.deepEqual(new Set(clusters.map(({ reason }) => reason)), new Set(['WrongScope']));
+    assert.match(clusters[0]?.message ?? '', /no namespace.*add :cluster to this entry/);
+    replicate(a, b, c);
+    assert.deepEqual(reasons()?.[0], ['a', 'True', 'Replicated']);
+  });
+
   test('is its newest version, and that all clusters have it', () => {
     const hash = replicate(a, b, c);
     const view = findPolicy(key, options());

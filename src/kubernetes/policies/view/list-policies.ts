@@ -9,7 +9,7 @@ import type { PolicySettings } from '../../settings.ts';
 import { chooseVersion, isSameVersion, versionOf } from '../choose-version.ts';
 import type { OutcomeReason } from '../compile-policy.ts';
 import { fullnessOf } from '../limits/policy-limits.ts';
-import { idOfKind, type PolicyKind } from '../policy-kinds.ts';
+import { idOfKind, type PolicyKind, textOfKind } from '../policy-kinds.ts';
 import {
   knownPolicies,
   type Now,
@@ -119,11 +119,13 @@ class Shown {
     const { group, plural: resource, namespace, name } = ref;
     const limit = this.#members.map((member) => toldIn(member, ref)).find(isOverLimit)?.message;
     const selection = newest?.state === 'Live' ? this.#selectionOf(ref, newest) : undefined;
+    const kind = kinds.find((each) => isOf(each, ref));
+    const misfit = kind && misfitOf(kind, ref);
     return {
       key: keyOfPolicy(ref),
       group,
       resource,
-      kind: kinds.find((kind) => isOf(kind, ref))?.kind ?? resource,
+      kind: kind?.kind ?? resource,
       namespace,
       name,
       state: newest?.state ?? 'None',
@@ -135,7 +137,9 @@ class Shown {
           hash: newest.versionHash,
         },
       }),
-      clusters: views.map(({ member, view }) => inCluster(member, ref, view, { newest, limit })),
+      clusters: views.map(({ member, view }) =>
+        inCluster(member, ref, view, { newest, limit, misfit }),
+      ),
       ...(selection !== undefined && { selection }),
     };
   }
@@ -193,6 +197,17 @@ interface LeagueView {
   readonly newest: Version | undefined;
   /** Why clusters that do not have the newest version do not get it, as the cluster says that it belongs to. */
   readonly limit: string | undefined;
+  /** Why sites leave a policy alone. */
+  readonly misfit: string | undefined;
+}
+
+/** A site federates only policies whose scope is that of their kind in the setting. */
+function misfitOf(kind: PolicyKind, { namespace }: PolicyRef): string | undefined {
+  if (kind.isNamespaced === (namespace !== '')) return undefined;
+  const [has, fix] = kind.isNamespaced
+    ? ['no namespace', 'add :cluster to this entry']
+    : ['a namespace', 'remove :cluster from this entry'];
+  return `The policy has ${has}, other than kubernetes.policyKinds says, so it is not federated. If all policies of this kind are so, ${fix} at all sites: ${textOfKind(kind)}`;
 }
 
 /** The condition of its record. */
@@ -221,9 +236,10 @@ function statusIn(
   member: PolicyMember,
   ref: PolicyRef,
   { isReady, object, record }: PolicyView,
-  { newest, limit }: LeagueView,
+  { newest, limit, misfit }: LeagueView,
 ): Status {
   const { state, clusterID } = member;
+  if (misfit !== undefined) return { status: 'False', reason: 'WrongScope', message: misfit };
   if (state.state !== 'Ready') {
     return { status: 'Unknown', reason: state.reason, message: state.message };
   }
