@@ -100,17 +100,27 @@ export function viewOf(
 ): PolicyView {
   const isKnown = isRead(member, ref);
   const object = policyIn(member, ref)?.held;
-  const reason = member.policyRecords.status().failure?.reason;
-  const isMissing = reason === 'not-found' || reason === 'forbidden';
   return {
     clusterID: member.clusterID,
-    isReady: isKnown && member.state.state === 'Ready' && !isMissing,
+    isReady: isKnown && member.state.state === 'Ready' && isFollowed(member, ref),
     isUsable: isKnown && isUsable(member, now, retentionMs),
     isOrigin: isOrigin(member),
     syncedMs: syncedMsOf(member.policyRecords.byKey(syncRecordName)),
     object: object && { ...object, isAnswer: false },
     record: heldRecordIn(recordIn(member, ref), ref, now.nowMs),
   };
+}
+
+/**
+ * Whether what is cached of policies of this kind is current. A collection that is over its limit, or that the site
+ * may not read any more, keeps its last state, and policies may be missing in it.
+ */
+function isFollowed({ policies, policyRecords }: PolicyMember, ref: PolicyRef): boolean {
+  const stale: readonly (string | undefined)[] = ['over-limit', 'forbidden'];
+  const records = policyRecords.status().failure?.reason;
+  // A kind that is not served is none that is not followed: the member has no policy of it.
+  const policy = policies.get(idOfKind(ref))?.status().failure?.reason;
+  return records !== 'not-found' && !stale.includes(records) && !stale.includes(policy);
 }
 
 export const syncedMsOf = (record: CachedRecord | undefined): number | undefined =>
