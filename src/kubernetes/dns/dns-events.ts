@@ -89,6 +89,7 @@ export class DnsEvents implements RunningSource {
     this.#stopMembers();
     for (const { stop } of this.#followed.values()) stop();
     this.#followed.clear();
+    this.#term.stop();
   }
 
   #follow(clusterID: string): boolean {

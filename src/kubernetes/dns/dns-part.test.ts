@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { clustersGroup } from '../../api/kinds/federation.ts';
 import { version } from '../../api/object.ts';
 import { findService } from '../copies/list-services.ts';
+import { Paced } from '../copies/origin-pacer.ts';
 import { systemNamespace } from '../league/test-memory-league.ts';
 import { hostnameAnnotation } from '../names.ts';
 import {
@@ -278,6 +279,21 @@ describe('the addresses of a name', () => {
       .filter((each) => each.includes('UPDATE services '));
     assert.ok(writes.length <= 8, `${writes.length} writes for 100 changes in two seconds`);
     assert.deepEqual(league.names(), ['north shop.fed.example → 10.2.0.7']);
+  });
+
+  test('of a cluster that makes too many writes wait, and those of others do not', async () => {
+    const flooding = new Set(['south']);
+    const write = (origins: readonly string[]): void => {
+      if (origins.every((origin) => flooding.has(origin))) throw new Paced('must wait');
+    };
+    const run = { isParked: false, stay: () => {}, end: () => {}, deletes: () => {}, write };
+    const join = () => ({ begin: () => run, stop: () => {} });
+    const league = await setUp({ pacer: { join } });
+    await putService(league.south, external('10.2.0.7'));
+    await putService(league.west, { name: 'web', ...external('10.3.0.7') });
+    await league.lead();
+    assert.deepEqual(league.names('shop'), []);
+    assert.deepEqual(league.names('web'), ['north web.fed.example → 10.3.0.7']);
   });
 
   test('of a member that was not read since the start of the site stay for its grace period', async () => {

@@ -1,6 +1,7 @@
 // The part of the member controller that puts DNS names on copies, in annotations that ExternalDNS reads.
 
 import type { MemberPart } from '../controllers/member-controller.ts';
+import { paced } from '../copies/origin-pacer.ts';
 import { nothingLeftOut } from '../copies/origin-usage.ts';
 import { DnsEvents } from './dns-events.ts';
 import { parseDnsKey } from './dns-keys.ts';
@@ -17,18 +18,21 @@ export function dnsPart(options: DnsOptions): MemberPart {
       return new DnsEvents(term);
     },
     reconcile: async (key, context) => {
-      if (term === undefined) return undefined;
+      const current = term;
+      if (current === undefined) return undefined;
       const parsed = parseDnsKey(key);
       switch (parsed.type) {
         case 'limits':
-          syncLimits(term, parsed.clusterID);
+          syncLimits(current, parsed.clusterID);
           return undefined;
         case 'left': {
-          const waitMs = await syncLeftCondition(term, parsed.service, context);
+          const waitMs = await syncLeftCondition(current, parsed.service, context);
           return waitMs === undefined ? undefined : { requeueAfterMs: waitMs };
         }
         default:
-          return syncNames(term, parsed.federated, context);
+          return paced(current.pacer, key, (run) =>
+            syncNames(current, parsed.federated, context, run),
+          );
       }
     },
   };

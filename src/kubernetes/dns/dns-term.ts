@@ -4,6 +4,7 @@
 import type { Clock } from '../../core/clock/clock.ts';
 import type { SourceSink } from '../../core/reconcile/source.ts';
 import { HostNames } from '../copies/host-names.ts';
+import { MemberPacer, type PartPacer } from '../copies/member-pacer.ts';
 import { type LeftOut, nothingLeftOut, type OriginUsage } from '../copies/origin-usage.ts';
 import type { SyncedMember, SyncedMembers } from '../copies/synced-member.ts';
 import type { NameSettings } from './asked-names.ts';
@@ -19,6 +20,8 @@ export interface DnsOptions {
   readonly settings: NameSettings;
   /** The addresses of the name of a load balancer. Must end in bounded time. */
   readonly lookUp: (name: string) => Promise<readonly string[]>;
+  /** Of all parts of this member. Default: one for this part. */
+  readonly pacer?: Pick<MemberPacer, 'join'> | undefined;
 }
 
 /** Between two writes of one Service, so that a flapping endpoint does not become a flood of writes. */
@@ -31,6 +34,7 @@ export class DnsTerm {
   readonly sink: Pick<SourceSink, 'add'>;
   readonly claims = new NameClaims();
   readonly hostNames: HostNames;
+  readonly pacer: PartPacer;
   /** What each cluster gives others, by cluster ID. */
   readonly usages = new Map<string, OriginUsage>();
   /** What exceeded the limits of a cluster at the last look, by cluster ID. */
@@ -43,7 +47,8 @@ export class DnsTerm {
   constructor(options: DnsOptions, sink: Pick<SourceSink, 'add'>) {
     this.options = options;
     this.sink = sink;
-    const { clock, lookUp } = options;
+    const { clock, lookUp, pacer = new MemberPacer(clock) } = options;
+    this.pacer = pacer.join((key) => sink.add(key));
     this.hostNames = new HostNames({
       clock,
       lookUp,
@@ -57,11 +62,20 @@ export class DnsTerm {
   readonly leftOutOf = ({ clusterID }: Pick<SyncedMember, 'clusterID'>): LeftOut =>
     this.usages.get(clusterID)?.leftOut ?? nothingLeftOut;
 
-  /** How long a write must wait; undefined: it may be sent now, and counts as sent. */
-  pauseOf(what: string): number | undefined {
+  /** Ends its timers. */
+  stop(): void {
+    this.pacer.stop();
+  }
+
+  /**
+   * How long a write must wait; undefined: it may be sent now, and counts as sent. `pace` throws where the clusters
+   * that cause the write must wait.
+   */
+  pauseOf(what: string, pace: () => void): number | undefined {
     const nowMs = this.options.clock.monotonic();
     const readyMs = (this.#wroteMs.get(what) ?? nowMs - pauseMs) + pauseMs;
     if (readyMs > nowMs) return readyMs - nowMs;
+    pace();
     if (this.#wroteMs.size >= mostWrites) this.#wroteMs.clear();
     this.#wroteMs.set(what, nowMs);
     return undefined;

@@ -25,12 +25,14 @@ export interface Told {
   readonly asked: AskedNames | undefined;
   readonly copy: Service | undefined;
   readonly decision: NameDecision;
+  /** Before each write. */
+  readonly pace: () => void;
 }
 
 /** Returns after how long it must be called again, if at all. */
 export async function syncNamedConditions(
   term: DnsTerm,
-  { key, asked, copy, decision }: Told,
+  { key, asked, copy, decision, pace }: Told,
   context: ReconcileContext,
 ): Promise<number | undefined> {
   const { member, namespace: systemNamespace } = term.options;
@@ -40,7 +42,7 @@ export async function syncNamedConditions(
     outcome: Outcome | undefined,
     isStill: (fresh: Service) => boolean,
   ): Promise<void> => {
-    const ownMs = await writeCondition(term, service, outcome, isStill, context);
+    const ownMs = await writeCondition(term, service, { outcome, isStill, pace }, context);
     if (ownMs !== undefined) waitMs = Math.min(waitMs ?? ownMs, ownMs);
   };
   const isMember = (service: Service): boolean => {
@@ -68,7 +70,8 @@ export async function syncLeftCondition(
   const isLeft = (one: Service): boolean =>
     !isCopy(one) && !isRef(federatedRefOf(one.metadata, namespace));
   if (service === undefined || !isLeft(service)) return undefined;
-  return writeCondition(term, service, undefined, isLeft, context);
+  const change = { outcome: undefined, isStill: isLeft, pace: () => undefined };
+  return writeCondition(term, service, change, context);
 }
 
 function ignored(decidedBy: string | undefined): Outcome {
@@ -79,17 +82,23 @@ function ignored(decidedBy: string | undefined): Outcome {
   };
 }
 
+interface ConditionChange {
+  readonly outcome: Outcome | undefined;
+  /** Whether the Service, as it was read, still gets it. */
+  readonly isStill: (service: Service) => boolean;
+  readonly pace: () => void;
+}
+
 async function writeCondition(
   term: DnsTerm,
   cached: Service,
-  outcome: Outcome | undefined,
-  isStill: (service: Service) => boolean,
+  { outcome, isStill, pace }: ConditionChange,
   context: ReconcileContext,
 ): Promise<number | undefined> {
   if (isTold(cached, outcome)) return undefined;
   const { member, clock } = term.options;
   const { namespace = '', name } = cached.metadata;
-  const waitMs = term.pauseOf(`condition ${namespace}/${name}`);
+  const waitMs = term.pauseOf(`condition ${namespace}/${name}`, pace);
   if (waitMs !== undefined) return waitMs;
   context.signal.throwIfAborted();
   const path = kubePath`/api/v1/namespaces/${namespace}/services/${name}`;

@@ -7,6 +7,7 @@ import { annotatedCopies } from '../copies/annotated-copies.ts';
 import { asConflict } from '../copies/sync-term.ts';
 import { collectInputs } from '../copies/collect-inputs.ts';
 import { refreshMs } from '../copies/host-names.ts';
+import type { PacedRun } from '../copies/origin-pacer.ts';
 import { isOpen, type SyncedMember } from '../copies/synced-member.ts';
 import { writerOf } from '../fencing/fenced-writer.ts';
 import type { Service } from '../objects.ts';
@@ -29,6 +30,7 @@ export async function syncNames(
   term: DnsTerm,
   key: string,
   context: ReconcileContext,
+  run: Pick<PacedRun, 'write'>,
 ): Promise<ReconcileResult | undefined> {
   const { member: target, members, namespace, settings, clock } = term.options;
   const ref = refOfKey(key, namespace);
@@ -47,9 +49,11 @@ export async function syncNames(
   const copyKey = `${ref.namespace}/${ref.name}`;
   const found = target.services.byKey(copyKey);
   const copy = found !== undefined && isOurCopy(target, found) ? found : undefined;
-  const { decision, waits } = decide(term, { ref, key, asked, copy, all, monotonicMs });
-  const copyMs = copy && (await applyNames(term, copy, decision.wanted, context));
-  const toldMs = await syncNamedConditions(term, { ref, key, asked, copy, decision }, context);
+  const { decision, waits, causes } = decide(term, { ref, key, asked, copy, all, monotonicMs });
+  const pace = (): void => run.write(causes);
+  const copyMs = copy && (await applyNames(term, copy, decision.wanted, context, pace));
+  const told = { ref, key, asked, copy, decision, pace };
+  const toldMs = await syncNamedConditions(term, told, context);
   if (asked === undefined) term.nodeClusters.delete(key);
   const known = [...waits, copyMs, toldMs].filter((wait) => wait !== undefined);
   return known.length === 0 ? undefined : { requeueAfterMs: Math.min(...known) };
@@ -81,11 +85,16 @@ const nothing: NameDecision = {
   outcomeByHand: undefined,
 };
 
-function decide(
-  term: DnsTerm,
-  { ref, key, asked, copy, all, monotonicMs }: Case,
-): { readonly decision: NameDecision; readonly waits: readonly (number | undefined)[] } {
+interface Decided {
+  readonly decision: NameDecision;
+  readonly waits: readonly (number | undefined)[];
+  /** The clusters whose changes lead to writes: those with members of the federated Service. */
+  readonly causes: readonly string[];
+}
+
+function decide(term: DnsTerm, { ref, key, asked, copy, all, monotonicMs }: Case): Decided {
   const { member: target, settings } = term.options;
+  const own = [target.clusterID];
   const written = writtenNames(copy?.metadata.annotations ?? {});
   const held = all.filter(
     ({ isRead, state, settings: own }) =>
@@ -93,9 +102,9 @@ function decide(
   );
   // The member Service that asks may be in a member that was not read.
   if (asked === undefined && held.length > 0) {
-    return { decision: { ...nothing, wanted: written }, waits: [unreadMs] };
+    return { decision: { ...nothing, wanted: written }, waits: [unreadMs], causes: own };
   }
-  if (asked === undefined) return { decision: nothing, waits: [] };
+  if (asked === undefined) return { decision: nothing, waits: [], causes: own };
   const { inputs, nextMs, hasNames } = collectInputs({
     rules: annotatedCopies(term.options.namespace),
     ref,
@@ -140,7 +149,8 @@ function decide(
     hasNames ? refreshMs : undefined,
     held.length > 0 ? unreadMs : undefined,
   ];
-  return { decision, waits };
+  const causes = new Set(inputs.map(({ service }) => service.clusterID));
+  return { decision, waits, causes: causes.size === 0 ? own : [...causes] };
 }
 
 /** Those that Federation marks, by ID: every site prefers the same one. */
@@ -165,12 +175,13 @@ async function applyNames(
   cached: Service,
   wanted: WantedNames,
   context: ReconcileContext,
+  pace: () => void,
 ): Promise<number | undefined> {
   const { member, settings } = term.options;
   const { prefix } = settings;
   if (isNamed(cached, prefix, wanted)) return undefined;
   const { namespace = '', name } = cached.metadata;
-  const waitMs = term.pauseOf(`${namespace}/${name}`);
+  const waitMs = term.pauseOf(`${namespace}/${name}`, pace);
   if (waitMs !== undefined) return waitMs;
   context.signal.throwIfAborted();
   const path = kubePath`/api/v1/namespaces/${namespace}/services/${name}`;

@@ -2,6 +2,7 @@
 
 import { MemoryLeague, type MemoryCluster } from '../league/test-memory-league.ts';
 import { copiesPart } from '../copies/copies-part.ts';
+import type { MemberPacer } from '../copies/member-pacer.ts';
 import type { MemberSettings } from '../members/member.ts';
 import { defaultDnsPrefix, namedCondition, serviceNameLabel } from '../names.ts';
 import type { Service } from '../objects.ts';
@@ -26,6 +27,8 @@ export interface DnsLeagueOptions {
   readonly marked?: readonly string[];
   readonly member?: (id: string) => Partial<MemberSettings>;
   readonly lookUp?: (name: string) => Promise<readonly string[]>;
+  /** Of names alone. */
+  readonly pacer?: Pick<MemberPacer, 'join'>;
 }
 
 /** The clusters north, south and west, with addresses in 10.1.0.0/16, 10.2.0.0/16 and 10.3.0.0/16. */
@@ -34,12 +37,12 @@ export class DnsLeague extends MemoryLeague {
   settings: NameSettings;
 
   constructor(options: DnsLeagueOptions = {}) {
-    const { settings = templated, marked = ['north', 'south'], member, lookUp } = options;
+    const { settings = templated, marked = ['north', 'south'], member, lookUp, pacer } = options;
     super({
       ids: ['north', 'south', 'west'],
       parts: (given) => {
         const shared = lookUp === undefined ? given : { ...given, lookUp };
-        return [copiesPart(shared), dnsPart({ ...shared, settings: this.settings })];
+        return [copiesPart(shared), dnsPart({ ...shared, settings: this.settings, pacer })];
       },
       settings: (id, index) => ({
         endpointPrefixes: [`10.${index + 1}.0.0/16`],

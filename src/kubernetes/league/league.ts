@@ -191,7 +191,7 @@ export class League {
           ...(settings.multiClusterServices
             ? [mcsPart({ member, members, clock, log, namespace, lookUp, pacer })]
             : []),
-          dnsPart({ member, members, clock, namespace, settings: settings.dns, lookUp }),
+          dnsPart({ member, members, clock, namespace, settings: settings.dns, lookUp, pacer }),
         ]);
       },
       leadershipOf: (member) => this.#leadershipOf(member, this.#holder),
