@@ -16,6 +16,14 @@ const files = [
   'test/interop/league-life.ts',
 ];
 
+// The tests skip themselves without these, which would look like success.
+for (const name of ['etcd', 'kubectl', 'kube-apiserver'] as const) {
+  const tool = await ensureTool(name, (line) => console.error(line));
+  if (tool.path !== undefined) continue;
+  console.error(`compat  ✗ ${name}: ${tool.reason}`);
+  process.exit(1);
+}
+
 for (const version of versions) {
   const tool = await ensureTool(olderApiserver(version), (line) => console.error(line));
   if (tool.path === undefined) {
