@@ -22,28 +22,36 @@ interface Condition {
   readonly message: string;
 }
 
+export interface SiteOptions {
+  /** Known to the site alone. */
+  readonly names?: KnownNames;
+  /** Added to those that a site needs to operate SPIRE servers. */
+  readonly flags?: readonly string[];
+}
+
 export class OperatorSite {
   daemon: Daemon;
+  readonly #flags: readonly string[];
   readonly #within: readonly string[];
   readonly #started: OperatedSpire[] = [];
 
-  /** `names` are known to the site alone. */
-  static async start({ names = {} }: { readonly names?: KnownNames } = {}): Promise<OperatorSite> {
+  static async start({ names = {}, flags = [] }: SiteOptions = {}): Promise<OperatorSite> {
     const folder = temporaryFolder();
     const within = knowing(names, folder);
-    const daemon = await startOperator(join(folder, 'site'), 'spire-server:1', within);
-    return new OperatorSite(daemon, within);
+    const daemon = await startOperator(join(folder, 'site'), 'spire-server:1', flags, within);
+    return new OperatorSite(daemon, flags, within);
   }
 
-  private constructor(daemon: Daemon, within: readonly string[]) {
+  private constructor(daemon: Daemon, flags: readonly string[], within: readonly string[]) {
     this.daemon = daemon;
+    this.#flags = flags;
     this.#within = within;
   }
 
-  /** Stops the site, and starts it with another image of SPIRE. */
-  async setServerImage(image: string): Promise<void> {
+  /** Stops the site, and starts it with this image of SPIRE. */
+  async restart(image = 'spire-server:1'): Promise<void> {
     await this.daemon.signal('SIGTERM');
-    this.daemon = await startOperator(this.daemon.dataDir, image, this.#within);
+    this.daemon = await startOperator(this.daemon.dataDir, image, this.#flags, this.#within);
   }
 
   tryRun(...args: readonly string[]): Promise<Ran> {
@@ -84,12 +92,13 @@ export class OperatorSite {
 function startOperator(
   dataDir: string,
   serverImage: string,
+  flags: readonly string[],
   within: readonly string[],
 ): Promise<Daemon> {
-  const flags = ['enabled=true', `server-image=${serverImage}`, 'sidecar-image=hansa:1'];
+  const own = ['enabled=true', `server-image=${serverImage}`, 'sidecar-image=hansa:1'];
   return startDaemon(
     dataDir,
-    flags.map((flag) => `--kubernetes-spire-${flag}`),
+    [...own.map((flag) => `--kubernetes-spire-${flag}`), ...flags],
     {},
     within,
   );
