@@ -20,9 +20,11 @@ import {
   purposes,
 } from '../../src/core/identity/x509/test-forge.ts';
 import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
+import { type NameFault, nameFaults } from './failing-names.ts';
 
 /** What is wrong with an endpoint. Each is the first label of its trust domain. */
 export type Fault =
+  | NameFault
   | 'sound'
   | 'sound-web'
   | 'unreachable'
@@ -72,8 +74,11 @@ export class FailingEndpoints {
     const root = forgeRoot(trustDomain);
     const isWeb = fault.endsWith('-web');
     const { credential, body, status } = this.#behaviour(fault, trustDomain, root, webName);
-    const port = fault === 'unreachable' ? 1 : await this.#serve(credential, body, status);
-    const host = isWeb ? webName : this.#address;
+    const resolves = !(nameFaults as readonly string[]).includes(fault);
+    const isServed = resolves && fault !== 'unreachable';
+    const port = isServed ? await this.#serve(credential, body, status) : 1;
+    const address = isWeb ? webName : this.#address;
+    const host = resolves ? address : trustDomain;
     return {
       trustDomain,
       bundleEndpointURL: `https://${host}:${port}/`,

@@ -111,8 +111,14 @@ export function mountScript(mounts: readonly Mount[]): string {
   const lines = mounts
     .toSorted((a, b) => depth(a) - depth(b) || a.target.length - b.target.length)
     .flatMap(({ source, target }) => [
-      target.startsWith('/etc/') ? ':' : `mkdir -p '${target}'`,
+      target.startsWith('/etc/') ? completed(target) : `mkdir -p '${target}'`,
       `mount --bind '${source}' '${target}'`,
     ]);
   return ['set -e', 'mount -t tmpfs tmpfs /run', ...lines, 'exec "$@"'].join('\n');
+}
+
+/** Some machines have a link to a file of /run there, which the container does not have. */
+function completed(file: string): string {
+  const real = `"$(readlink -m '${file}')"`;
+  return `[ -e '${file}' ] || { mkdir -p "$(dirname ${real})" && : > ${real}; }`;
 }

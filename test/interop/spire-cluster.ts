@@ -35,7 +35,9 @@ const serverPath = '/apis/operator.openshift.io/v1alpha1/spireservers/cluster';
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Of the Pods, and of the cluster. Images and controllers are added. */
-export type ClusterOptions = Partial<Pick<TestKubeletOptions, 'images' | 'env' | 'machineNames'>> &
+export type ClusterOptions = Partial<
+  Pick<TestKubeletOptions, 'images' | 'env' | 'machineNames' | 'asksMachine'>
+> &
   Pick<KubeClusterOptions, 'crds' | 'controllers'>;
 
 export class SpireCluster {

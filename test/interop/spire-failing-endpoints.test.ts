@@ -8,6 +8,7 @@ import { whyNoHosts } from '../e2e/separate-host.ts';
 import { until } from '../e2e/until.ts';
 import { type Etcd, startEtcd } from './etcd.ts';
 import { FailingEndpoints, type Fault } from './failing-endpoints.ts';
+import { FailingNames } from './failing-names.ts';
 import { type OperatedSpire, OperatorSite } from './operated-spire.ts';
 import { missingTools } from './tool.ts';
 
@@ -27,6 +28,9 @@ const rootsFile = '/mnt/roots.pem';
 
 /** The reason in the status of the relationship, and words of its message: what is wrong, and what to do. */
 const expected: Readonly<Partial<Record<Fault, readonly [reason: string, ...words: RegExp[]]>>> = {
+  'no-such-host': ['NeverFetched', /no such host/, /DNS record of its host/],
+  'name-server-fails': ['NeverFetched', /lookup name-server-fails\.example/, /DNS record/],
+  'name-server-silent': ['NeverFetched', /lookup name-server-silent\.example/, /DNS record/],
   unreachable: ['NeverFetched', /connection refused/, /firewalls/],
   'not-json': ['NeverFetched', /invalid character '<'/, /Correct bundleEndpointUrl/],
   'server-error': ['NeverFetched', /unexpected status 503\./, /Check the SPIRE server/],
@@ -61,14 +65,16 @@ suite('A SPIRE server that federates with failing endpoints', { skip }, () => {
   let site: OperatorSite;
   let a: OperatedSpire;
   let endpoints: FailingEndpoints;
+  let names: FailingNames;
 
   before(async () => {
     etcd = await startEtcd();
     site = await OperatorSite.start();
-    const pods = { env: { SSL_CERT_FILE: rootsFile }, machineNames: [webName] };
+    const pods = { env: { SSL_CERT_FILE: rootsFile }, machineNames: [webName], asksMachine: true };
     a = await site.add('a', etcd, pods);
     const { host } = a.spire.kubelet;
     endpoints = new FailingEndpoints(host.gateway);
+    names = await FailingNames.start(host.gateway);
     const write = 'printf %s "$1" > "$2"';
     await host.run('sh', ['-c', write, 'sh', endpoints.webRoot, rootsFile]);
     const all = [...sound, ...faults].map((fault) => endpoints.relationship(fault, webName));
@@ -78,6 +84,7 @@ suite('A SPIRE server that federates with failing endpoints', { skip }, () => {
   });
   after(async () => {
     endpoints?.stop();
+    names?.stop();
     await site?.stop();
     await etcd?.stop();
   });
@@ -102,7 +109,9 @@ suite('A SPIRE server that federates with failing endpoints', { skip }, () => {
 
   test('names the failures in its conditions', async () => {
     const found = await a.untilCondition('FederationRelationshipsReady', 'False', 'Failed');
-    assert.match(found.message, /^2 of 15 trust domains have a fresh bundle\./);
+    const all = sound.length + faults.length;
+    const words = `^${sound.length} of ${all} trust domains have a fresh bundle\\.`;
+    assert.match(found.message, new RegExp(words));
     const warnings = await a.untilCondition('FederationWarnings', 'True', 'NotBootstrapped');
     assert.match(warnings.message, /no-bootstrap\.example/);
     await a.untilCondition('FederationServiceReady', 'True', 'Ready');
@@ -125,6 +134,8 @@ suite('A SPIRE server that federates with failing endpoints', { skip }, () => {
   test('counts the failures by their class', async () => {
     const metrics = await site.metrics();
     for (const [name, failure] of [
+      ['no-such-host', 'dns'],
+      ['name-server-silent', 'dns'],
       ['unreachable', 'connect'],
       ['not-json', 'malformed'],
       ['server-error', 'http'],

@@ -28,6 +28,8 @@ export interface TestKubeletOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** By which containers call this machine. */
   readonly machineNames?: readonly string[];
+  /** Whether containers ask this machine for all other names. Default: whom this machine asks. */
+  readonly asksMachine?: boolean;
 }
 
 interface Container {
@@ -153,6 +155,8 @@ export class TestKubelet {
     const names = ['kubernetes.default.svc', ...(this.#options.machineNames ?? [])];
     const lines = `127.0.0.1 localhost\n${this.host.gateway} ${names.join(' ')}\n`;
     await writeFile(join(this.folder, 'hosts'), lines);
+    const resolver = `nameserver ${this.host.gateway}\noptions timeout:1 attempts:1\n`;
+    await writeFile(join(this.folder, 'resolv.conf'), resolver);
     await this.#options.cluster.create('/api/v1/nodes', {
       apiVersion: 'v1',
       kind: 'Node',
@@ -222,7 +226,7 @@ export class TestKubelet {
   }
 
   async #startPod(pod: Pod): Promise<RunningPod> {
-    const { cluster, images, env = {} } = this.#options;
+    const { cluster, images, env = {}, asksMachine = false } = this.#options;
     const { namespace, name, uid } = pod.metadata;
     const { serviceAccountName, volumes = [], containers } = pod.spec;
     const folder = join(this.folder, uid);
@@ -235,6 +239,9 @@ export class TestKubelet {
     const common: readonly Mount[] = [
       await accountMount(cluster, identity, folder),
       { source: join(this.folder, 'hosts'), target: '/etc/hosts' },
+      ...(asksMachine
+        ? [{ source: join(this.folder, 'resolv.conf'), target: '/etc/resolv.conf' }]
+        : []),
     ];
     const { port } = this.#door.address() as { port: number };
     const running = containers.map((container) => {
