@@ -1,0 +1,144 @@
+// Bad input for the SPIRE operator that no schema refuses, on clusters in memory: what the SpireServer says about it,
+// and that a server that runs keeps its configuration.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  credentialOf,
+  forge,
+  forgeLeaf,
+  type ForgeOptions,
+  purposes,
+} from '../../core/identity/x509/test-forge.ts';
+import { operatedScene, type TestSpireCluster } from '../spire/test-spire-scene.ts';
+import { federations, peerDomain } from '../spire/test-spire-servers.ts';
+
+const host = 'federation.a.example';
+const exposure = { host };
+const spiffe = { ...federations['https_spiffe by default'], exposure };
+const servingCert = { ...federations['https_web by a serving certificate'], exposure };
+
+const messageOf = (cluster: TestSpireCluster, type: string): string =>
+  cluster.condition(type)?.message ?? '';
+
+/** For the Secret that `servingCert` names. */
+function secretWith(
+  options: ForgeOptions,
+  without?: 'tls.crt' | 'tls.key',
+): { readonly data: Readonly<Record<string, string>> } {
+  const leaf = forgeLeaf(forge({ ca: true }), '', {
+    uris: [],
+    dnsNames: [host],
+    purposes: [purposes.server],
+    ...options,
+  });
+  const { certificateChain, privateKey } = credentialOf(leaf);
+  const texts = Object.entries({ 'tls.crt': certificateChain, 'tls.key': privateKey });
+  return {
+    data: Object.fromEntries(
+      texts
+        .filter(([key]) => key !== without)
+        .map(([key, text]) => [key, Buffer.from(text).toString('base64')]),
+    ),
+  };
+}
+
+/** A server with https_spiffe runs. Then a user asks for the certificate of this Secret. */
+async function withSecret(secret: object) {
+  const { scene, app1 } = await operatedScene();
+  await app1.apply(spiffe);
+  await scene.settle();
+  const before = app1.find('statefulsets', 'spire-server');
+  const metadata = { name: 'federation-tls', namespace: 'spire' };
+  await app1.user.create('/api/v1/namespaces/spire/secrets', {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata,
+    ...secret,
+  });
+  await app1.apply(servingCert);
+  await scene.settle();
+  const mounts = JSON.stringify(app1.find('statefulsets', 'spire-server')).includes(metadata.name);
+  return { scene, app1, before, mounts };
+}
+
+test('a spec that only the CRD of another operator accepts changes nothing, and the condition names the field', async () => {
+  const { scene, app1 } = await operatedScene();
+  await app1.apply(spiffe);
+  await scene.settle();
+  const before = app1.find('statefulsets', 'spire-server');
+  app1.edit('spireservers', 'cluster', (object) => ({
+    ...object,
+    spec: {
+      ...(object['spec'] as object),
+      federation: {
+        ...spiffe,
+        federatesWith: [{ ...peerDomain, bundleEndpointUrl: 'http://b.example' }],
+      },
+    },
+  }));
+  await scene.settle();
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'False Invalid');
+  assert.match(
+    messageOf(app1, 'FederationConfigurationValid'),
+    /^spec\.federation\.federatesWith\[0\]\.bundleEndpointUrl: Invalid value: "http:\/\/b\.example".* Nothing was changed\.$/,
+  );
+  assert.equal(app1.verdict('FederationObjectsInSync'), 'Unknown Invalid');
+  assert.deepEqual(app1.find('statefulsets', 'spire-server'), before);
+  await app1.apply({ ...spiffe, federatesWith: [peerDomain] });
+  await scene.settle();
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'True Valid');
+  await scene.stop();
+});
+
+for (const without of ['tls.crt', 'tls.key'] as const) {
+  test(`a Secret without ${without} holds the change back, and the condition names both`, async () => {
+    const { scene, app1, before } = await withSecret(secretWith({}, without));
+    assert.equal(app1.verdict('FederationConfigurationValid'), 'False SecretMalformed');
+    const message = messageOf(app1, 'FederationConfigurationValid');
+    assert.ok(message.startsWith(`The Secret spire/federation-tls has no ${without}. `), message);
+    assert.deepEqual(app1.find('statefulsets', 'spire-server'), before);
+    await scene.stop();
+  });
+}
+
+test('an expired certificate is served, and the condition says when it expired', async () => {
+  const times = { notBeforeMs: -2000, notAfterMs: -1000 };
+  const { scene, app1, mounts } = await withSecret(secretWith(times));
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'False CertificateExpired');
+  assert.match(
+    messageOf(app1, 'FederationConfigurationValid'),
+    /^The certificate in the Secret spire\/federation-tls expired at 1969-12-31T23:59:59\.000Z\. .* Renew it\.$/,
+  );
+  assert.ok(mounts);
+  await scene.stop();
+});
+
+test('a certificate for another name is served, and the condition says for which it should be', async () => {
+  const { scene, app1, mounts } = await withSecret(secretWith({ dnsNames: ['other.example'] }));
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'False CertificateForOtherName');
+  assert.match(
+    messageOf(app1, 'FederationConfigurationValid'),
+    /spire\/federation-tls is not for federation\.a\.example, .*spec\.federation\.exposure\.host\.$/,
+  );
+  assert.ok(mounts);
+  await scene.stop();
+});
+
+test('two clusters with one trust domain are named, each in the other', async () => {
+  const { scene, app1 } = await operatedScene();
+  const app2 = await scene.register('app2');
+  for (const cluster of [app1, app2]) await cluster.apply(spiffe);
+  await scene.settle(2 * 60_000);
+  for (const [cluster, other] of [
+    [app1, 'app2'],
+    [app2, 'app1'],
+  ] as const) {
+    assert.equal(cluster.verdict('FederationWarnings'), 'True SameTrustDomain');
+    assert.equal(
+      messageOf(cluster, 'FederationWarnings'),
+      `The server of the cluster ${other} has the trust domain a.example too. Two servers cannot share one. Change one of them.`,
+    );
+  }
+  await scene.stop();
+});
