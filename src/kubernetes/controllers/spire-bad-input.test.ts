@@ -125,6 +125,31 @@ test('a certificate for another name is served, and the condition says for which
   await scene.stop();
 });
 
+for (const [what, set, given, named] of [
+  ['the spec', exposure, undefined, host],
+  ['the router', undefined, 'spire.apps.example', 'spire.apps.example'],
+] as const) {
+  test(`a host from ${what} that another Route has is named, with what to do`, async () => {
+    const { scene, app1 } = await operatedScene({ extra: ['Route'] });
+    await app1.apply({ bundleEndpoint: {}, ...(set !== undefined && { exposure: set }) });
+    await scene.settle();
+    const message = 'route default/shop already exposes it and is older.';
+    const reason = 'HostAlreadyClaimed';
+    const conditions = [{ type: 'Admitted', status: 'False', reason, message }];
+    app1.edit('routes', 'spire-server-federation', (object) => ({
+      ...object,
+      status: { ingress: [{ ...(given !== undefined && { host: given }), conditions }] },
+    }));
+    await scene.settle();
+    assert.equal(app1.verdict('FederationRouteReady'), 'False HostTaken');
+    assert.equal(
+      messageOf(app1, 'FederationRouteReady'),
+      `Another Route has the host ${named}. ${message} Set spec.federation.exposure.host to another name, or remove the other Route.`,
+    );
+    await scene.stop();
+  });
+}
+
 test('two clusters with one trust domain are named, each in the other', async () => {
   const { scene, app1 } = await operatedScene();
   const app2 = await scene.register('app2');

@@ -56,15 +56,18 @@ function routeState(
   });
   const admitted = routers.find((each) => each.admitted?.status === 'True');
   if (admitted !== undefined) return { host: admitted.host ?? host, rejection: undefined };
-  const rejected = routers.find((each) => each.admitted?.status === 'False')?.admitted;
+  const rejecting = routers.find((each) => each.admitted?.status === 'False');
+  const rejected = rejecting?.admitted;
   if (rejected === undefined) return { host: routers[0]?.host ?? host, rejection: undefined };
   const isTaken = rejected.reason === 'HostAlreadyClaimed';
+  // A Route whose spec names no host gets one from the router.
+  const taken = rejecting?.host ?? host ?? 'that the router chose';
   return {
     host,
     rejection: isTaken
       ? {
           reason: 'HostTaken',
-          message: `Another Route has the host ${host ?? ''}. ${rejected.message} Set spec.federation.exposure.host to another name, or remove the other Route.`,
+          message: `Another Route has the host ${taken}. ${rejected.message} Set spec.federation.exposure.host to another name, or remove the other Route.`,
         }
       : {
           reason: 'NotAdmitted',
