@@ -10,13 +10,14 @@ import {
   type ForgeOptions,
   purposes,
 } from '../../core/identity/x509/test-forge.ts';
-import { operatedScene, type TestSpireCluster } from '../spire/test-spire-scene.ts';
-import { federations, peerDomain } from '../spire/test-spire-servers.ts';
+import { operatedScene, spireScene, type TestSpireCluster } from '../spire/test-spire-scene.ts';
+import { federations, peerDomain, spireServer } from '../spire/test-spire-servers.ts';
 
 const host = 'federation.a.example';
 const exposure = { host };
 const spiffe = { ...federations['https_spiffe by default'], exposure };
 const servingCert = { ...federations['https_web by a serving certificate'], exposure };
+const serversPath = '/apis/operator.openshift.io/v1alpha1/spireservers';
 
 const messageOf = (cluster: TestSpireCluster, type: string): string =>
   cluster.condition(type)?.message ?? '';
@@ -88,6 +89,34 @@ test('a spec that only the CRD of another operator accepts changes nothing, and 
   await app1.apply({ ...spiffe, federatesWith: [peerDomain] });
   await scene.settle();
   assert.equal(app1.verdict('FederationConfigurationValid'), 'True Valid');
+  await scene.stop();
+});
+
+test('a second SpireServer is refused by its name, and the first goes on', async () => {
+  const scene = await spireScene();
+  const app1 = await scene.register('app1');
+  // The CRD of another operator may allow it.
+  const { prepare: _, ...lenient } = app1.kube.stopServing('spireservers');
+  app1.kube.serve(lenient);
+  await scene.start();
+  await app1.apply(spiffe);
+  await scene.settle();
+  const before = app1.find('statefulsets', 'spire-server');
+  const shown = scene.list()[0]?.server;
+  assert.equal(shown?.trustDomain, 'a.example');
+  const other = spireServer(servingCert, { trustDomain: 'second.example' });
+  await app1.user.create(serversPath, { ...other, metadata: { name: 'second' } });
+  await scene.settle();
+  const { conditions = [] } = (app1.find('spireservers', 'second')?.['status'] ?? {}) as {
+    readonly conditions?: readonly { type: string; status: string; message: string }[];
+  };
+  const found = conditions.find(({ type }) => type === 'FederationConfigurationValid');
+  assert.equal(found?.status, 'False');
+  assert.match(found.message, /^metadata\.name: a cluster has one SpireServer, .* cluster\./);
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'True Valid');
+  assert.deepEqual(app1.find('statefulsets', 'spire-server'), before);
+  // What commands and metrics show is the first one.
+  assert.deepEqual(scene.list()[0]?.server, shown);
   await scene.stop();
 });
 

@@ -387,7 +387,8 @@ export class SpireCluster {
   ): Promise<ReconcileResult> {
     const view = refusedView(object.metadata.generation, refusal);
     await this.#report(object, run, view, knownEntries(object));
-    this.#settle(this.#stateOf(view, []));
+    // Commands and metrics show the one server, whatever a second SpireServer says.
+    if (object.metadata.name === spireServerName) this.#settle(this.#stateOf(view, []));
     return { requeueAfterMs: probeMs };
   }
 
