@@ -154,6 +154,27 @@ test('a certificate for another name is served, and the condition says for which
   await scene.stop();
 });
 
+test('a certificate for others does not fit a Route that encrypts again, and fits one that passes through', async () => {
+  const { scene, app1 } = await operatedScene({ extra: ['Route'] });
+  await app1.user.create('/api/v1/namespaces/spire/secrets', {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'federation-tls', namespace: 'spire' },
+    ...secretWith({}),
+  });
+  await app1.apply(servingCert);
+  await scene.settle();
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'False CertificateForOtherName');
+  assert.match(
+    messageOf(app1, 'FederationConfigurationValid'),
+    /not for spire-server-federation\.spire\.svc, by which the router calls/,
+  );
+  await app1.apply({ ...servingCert, exposure: { host, termination: 'passthrough' } });
+  await scene.settle();
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'True Valid');
+  await scene.stop();
+});
+
 for (const [what, set, given, named] of [
   ['the spec', exposure, undefined, host],
   ['the router', undefined, 'spire.apps.example', 'spire.apps.example'],

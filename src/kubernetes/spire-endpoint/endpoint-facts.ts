@@ -55,9 +55,11 @@ export class EndpointFacts {
       }
       if (error.status !== 404) throw error;
     }
-    const host = exposure?.manifest === undefined ? undefined : exposure.host;
+    const isExposed = exposure?.manifest !== undefined;
+    const reencrypts = isExposed && exposure.reencrypts;
+    const host = isExposed ? exposure.host : undefined;
     const nowMs = clock.now();
-    const problem = judgeCertificate({ secret, secretName, namespace, host, nowMs });
+    const problem = judgeCertificate({ secret, secretName, namespace, host, reencrypts, nowMs });
     return problem === undefined ? {} : { problem };
   }
 

@@ -76,11 +76,42 @@ for (const [what, secret, words] of [
 test('an expired certificate is a problem that stops nothing', () => {
   const found = judge(good, Date.now() + 100 * 365 * 24 * hourMs);
   assert.equal(found?.reason, 'CertificateExpired');
+  assert.match(found.message, /The certificate in the Secret spire\/tls expired at .* Renew it\./);
   assert.ok(!found.isFatal);
 });
 
 test('a certificate for another name is a problem that stops nothing', () => {
   const found = judge(good, Date.now(), 'other.a.example');
   assert.equal(found?.reason, 'CertificateForOtherName');
+  assert.match(
+    found.message,
+    /The certificate in the Secret spire\/tls is not for other\.a\.example/,
+  );
+  assert.ok(!found.isFatal);
+});
+
+test('behind a router that encrypts again, the certificate must be for the Service', () => {
+  const dnsNames = ['spire-server-federation.spire.svc'];
+  const service = credentialOf(forgeLeaf(root, '', { uris: [], dnsNames }));
+  const forService = secretOf({
+    'tls.crt': service.certificateChain,
+    'tls.key': service.privateKey,
+  });
+  const behindRouter = (secret: unknown) =>
+    judgeCertificate({
+      secret,
+      secretName: 'tls',
+      namespace: 'spire',
+      host,
+      reencrypts: true,
+      nowMs: Date.now(),
+    });
+  assert.equal(behindRouter(forService), undefined);
+  const found = behindRouter(good);
+  assert.equal(found?.reason, 'CertificateForOtherName');
+  assert.match(
+    found.message,
+    /is not for spire-server-federation\.spire\.svc, .*exposure\.termination to passthrough/,
+  );
   assert.ok(!found.isFatal);
 });

@@ -3,6 +3,7 @@
 
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isObject } from '../../api/schema/json.ts';
+import { federationServiceName } from '../spire/spire-names.ts';
 
 export interface CertificateProblem {
   readonly reason:
@@ -22,6 +23,8 @@ export interface CertificateQuestion {
   readonly namespace: string;
   /** The name that clients call; undefined: not known. */
   readonly host: string | undefined;
+  /** A router of OpenShift calls the Service, and shows clients a certificate of its own. */
+  readonly reencrypts?: boolean;
   readonly nowMs: number;
 }
 
@@ -29,7 +32,7 @@ export interface CertificateQuestion {
 const mostBytes = 256 * 1024;
 
 export function judgeCertificate(question: CertificateQuestion): CertificateProblem | undefined {
-  const { secret, secretName, namespace, host, nowMs } = question;
+  const { secret, secretName, namespace, host, reencrypts = false, nowMs } = question;
   const name = `The Secret ${namespace}/${secretName}`;
   if (secret === undefined) {
     return {
@@ -64,6 +67,16 @@ export function judgeCertificate(question: CertificateQuestion): CertificateProb
     return {
       reason: 'CertificateExpired',
       message: `The certificate in the Secret ${namespace}/${secretName} expired at ${leaf.validToDate.toISOString()}. Others refuse the bundle endpoint. Renew it.`,
+      isFatal: false,
+    };
+  }
+  if (reencrypts) {
+    // Without a destinationCACertificate, the router asks for this name, and for the service CA of the cluster.
+    const service = `${federationServiceName}.${namespace}.svc`;
+    if (leaf.checkHost(service) !== undefined) return undefined;
+    return {
+      reason: 'CertificateForOtherName',
+      message: `The certificate in the Secret ${namespace}/${secretName} is not for ${service}, by which the router calls the bundle endpoint when it encrypts again. To serve this certificate to others, set spec.federation.exposure.termination to passthrough. Otherwise use one that the service CA of the cluster issued for this name.`,
       isFatal: false,
     };
   }

@@ -29,11 +29,12 @@ export const tlsRouteVersionOf = ({
 }: Pick<ExposureFacts, 'tlsRouteVersion'>): TlsRouteVersion => tlsRouteVersion;
 
 export type Exposure =
-  /** `host` is what others call; a Route gets one from its router. */
+  /** `host` is what others call; a Route gets one from its router. `reencrypts`: others see another certificate. */
   | {
       readonly manifest: Manifest;
       readonly type: ExposureType;
       readonly host: string | undefined;
+      readonly reencrypts: boolean;
       readonly problem?: undefined;
     }
   /** Somebody else exposes the Service. */
@@ -107,7 +108,14 @@ function compileOne(type: ExposureType, federation: Federation, facts: ExposureF
   // Clients of ACME call this name, so it can stand for the host.
   const host = exposure?.host ?? federation.bundleEndpoint.httpsWeb?.acme?.domainName;
   if (type === 'Route') {
-    return { type, host, manifest: routeOf(namespace, host, federation) };
+    const termination =
+      exposure?.termination ?? (servesCertificate(federation) ? 'reencrypt' : 'passthrough');
+    return {
+      type,
+      host,
+      manifest: routeOf(namespace, host, termination),
+      reencrypts: termination === 'reencrypt',
+    };
   }
   if (host === undefined) {
     return needs(type, 'host', 'the name by which other clusters call the bundle endpoint.');
@@ -121,9 +129,10 @@ function compileOne(type: ExposureType, federation: Federation, facts: ExposureF
       name: gateway.name,
       ...(gateway.namespace !== undefined && { namespace: gateway.namespace }),
     };
-    return { type, host, manifest: tlsRouteOf(facts, host, parent, federation) };
+    const manifest = tlsRouteOf(facts, host, parent, federation);
+    return { type, host, manifest, reencrypts: false };
   }
-  return { type, host, manifest: ingressOf(namespace, host, federation) };
+  return { type, host, manifest: ingressOf(namespace, host, federation), reencrypts: false };
 }
 
 const metadataIn = (namespace: string, annotations?: Readonly<Record<string, string>>) => ({
@@ -133,10 +142,11 @@ const metadataIn = (namespace: string, annotations?: Readonly<Record<string, str
   ...(annotations !== undefined && { annotations }),
 });
 
-function routeOf(namespace: string, host: string | undefined, federation: Federation): Manifest {
-  const termination =
-    federation.exposure?.termination ??
-    (servesCertificate(federation) ? 'reencrypt' : 'passthrough');
+function routeOf(
+  namespace: string,
+  host: string | undefined,
+  termination: 'passthrough' | 'reencrypt',
+): Manifest {
   return {
     apiVersion: 'route.openshift.io/v1',
     kind: 'Route',
