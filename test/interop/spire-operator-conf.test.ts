@@ -144,6 +144,11 @@ suite('an API server with the CRD of SpireServer', { skip: withoutKube }, () => 
         if (!problem.includes('some validation rules were not checked')) {
           assert.ok(stderr.includes(field), `${field} in ${stderr}`);
         }
+        // A rule in CEL. The others are in the words of Kubernetes.
+        const words = /: Invalid value: ([a-zA-Z][^"]*)$/.exec(problem)?.[1];
+        if (words !== undefined && !words.startsWith('null: ')) {
+          assert.ok(stderr.includes(words), `${words} in ${stderr}`);
+        }
       }
     });
   }
