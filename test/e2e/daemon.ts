@@ -73,8 +73,8 @@ process.once('exit', () => {
 });
 
 /** A folder that is removed when the process ends. */
-export function temporaryFolder(): string {
-  const path = mkdtempSync(join(tmpdir(), 'hansa-e2e-'));
+export function temporaryFolder(parent = tmpdir()): string {
+  const path = mkdtempSync(join(parent, 'hansa-e2e-'));
   folders.push(path);
   return path;
 }

@@ -26,8 +26,8 @@ export function whyNoPreviousBuild(): string | false {
 }
 
 /** Its launcher, in a folder of its own that is removed at the end. */
-export function unpackPreviousBuild(): string {
-  const folder = temporaryFolder();
+export function unpackPreviousBuild(parent?: string): string {
+  const folder = temporaryFolder(parent);
   const archive = join(folder, 'previous.tar');
   writeFileSync(archive, git('archive', '--format=tar', previousCommit));
   execFileSync('tar', ['-xf', archive, '-C', folder]);

@@ -6,7 +6,14 @@ import { join } from 'node:path';
 import type { SpireServer } from '../../src/api/kinds/spire-server.ts';
 import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
 import { namespace, spireServer } from '../../src/kubernetes/spire/test-spire-servers.ts';
-import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
+import {
+  type Daemon,
+  hansa,
+  launcher,
+  type Ran,
+  startDaemon,
+  temporaryFolder,
+} from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
 import type { Etcd } from './etcd.ts';
 import { type KnownNames, knowing } from './known-names.ts';
@@ -22,7 +29,21 @@ interface Condition {
   readonly message: string;
 }
 
-export interface SiteOptions {
+/** What a site runs, and what it lets clusters run. */
+export interface SiteBuild {
+  readonly serverImage: string;
+  readonly sidecarImage: string;
+  /** The program of the site and of its commands. */
+  readonly launched: string;
+}
+
+const defaultBuild: SiteBuild = {
+  serverImage: 'spire-server:1',
+  sidecarImage: 'hansa:1',
+  launched: launcher,
+};
+
+export interface SiteOptions extends Partial<SiteBuild> {
   /** Known to the site alone. */
   readonly names?: KnownNames;
   /** Added to those that a site needs to operate SPIRE servers. */
@@ -31,31 +52,42 @@ export interface SiteOptions {
 
 export class OperatorSite {
   daemon: Daemon;
+  #build: SiteBuild;
   readonly #flags: readonly string[];
   readonly #within: readonly string[];
   readonly #started: OperatedSpire[] = [];
 
-  static async start({ names = {}, flags = [] }: SiteOptions = {}): Promise<OperatorSite> {
+  static async start(options: SiteOptions = {}): Promise<OperatorSite> {
+    const { names = {}, flags = [], ...chosen } = options;
+    const build = { ...defaultBuild, ...chosen };
     const folder = temporaryFolder();
     const within = knowing(names, folder);
-    const daemon = await startOperator(join(folder, 'site'), 'spire-server:1', flags, within);
-    return new OperatorSite(daemon, flags, within);
+    const daemon = await startOperator(join(folder, 'site'), build, flags, within);
+    return new OperatorSite(daemon, build, flags, within);
   }
 
-  private constructor(daemon: Daemon, flags: readonly string[], within: readonly string[]) {
+  private constructor(
+    daemon: Daemon,
+    build: SiteBuild,
+    flags: readonly string[],
+    within: readonly string[],
+  ) {
     this.daemon = daemon;
+    this.#build = build;
     this.#flags = flags;
     this.#within = within;
   }
 
-  /** Stops the site, and starts it with this image of SPIRE. */
-  async restart(image = 'spire-server:1'): Promise<void> {
+  /** Stops the site, and starts it again, with another build where one is given. */
+  async restart(build: Partial<SiteBuild> = {}): Promise<void> {
     await this.daemon.signal('SIGTERM');
-    this.daemon = await startOperator(this.daemon.dataDir, image, this.#flags, this.#within);
+    this.#build = { ...this.#build, ...build };
+    const { dataDir } = this.daemon;
+    this.daemon = await startOperator(dataDir, this.#build, this.#flags, this.#within);
   }
 
   tryRun(...args: readonly string[]): Promise<Ran> {
-    return hansa([...args, '--data-dir', this.daemon.dataDir]);
+    return hansa([...args, '--data-dir', this.daemon.dataDir], {}, this.#build.launched);
   }
 
   async run(...args: readonly string[]): Promise<string> {
@@ -91,16 +123,17 @@ export class OperatorSite {
 
 function startOperator(
   dataDir: string,
-  serverImage: string,
+  { serverImage, sidecarImage, launched }: SiteBuild,
   flags: readonly string[],
   within: readonly string[],
 ): Promise<Daemon> {
-  const own = ['enabled=true', `server-image=${serverImage}`, 'sidecar-image=hansa:1'];
+  const own = ['enabled=true', `server-image=${serverImage}`, `sidecar-image=${sidecarImage}`];
   return startDaemon(
     dataDir,
     [...own.map((flag) => `--kubernetes-spire-${flag}`), ...flags],
     {},
     within,
+    launched,
   );
 }
 

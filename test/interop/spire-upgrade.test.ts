@@ -97,7 +97,7 @@ suite('The upgrade of a SPIRE server', { skip }, () => {
     ];
     const behind = processOf(b);
     assert.equal(programOf(a), servers[0]);
-    await sites[0]?.restart('spire-server:2');
+    await sites[0]?.restart({ serverImage: 'spire-server:2' });
     const isReplaced = async (): Promise<boolean> => ![undefined, pod].includes(a.pod);
     const failed = await calls.during(a, b, isReplaced, 'another Pod of a runs');
     await a.replaced(pod);
