@@ -169,6 +169,11 @@ suite('the SPIRE operator beside spire-controller-manager', { skip }, () => {
     const earlier = times('Deleted', name);
     await until(() => times('Deleted', name) > earlier, 'it deletes what no object names');
   };
+  /** How many X.509 authorities of b.example SPIRE has. */
+  const authorities = async (): Promise<number> => {
+    const id = ['-id', 'spiffe://b.example', '-format', 'pem'];
+    return (await site.spire('bundle', 'list', ...id)).split('BEGIN CERTIFICATE').length - 1;
+  };
   const entriesOf = async (path: string): Promise<readonly Entry[]> => {
     const shown = await site.spire('entry', 'show', '-output', 'json');
     const { entries } = JSON.parse(shown) as { entries: readonly Entry[] };
@@ -240,6 +245,37 @@ suite('the SPIRE operator beside spire-controller-manager', { skip }, () => {
     await untilAtServer('/moved');
     await declare([peer()]);
     await untilAtServer('/moved', false);
+  });
+
+  test('a bundle that SPIRE refreshed stays, whatever bundle the object names', async () => {
+    const first = bundle;
+    await other.run('localauthority', 'x509', 'prepare');
+    await site.spire('federation', 'refresh', '-id', 'b.example');
+    await until(async () => (await authorities()) === 2, 'SPIRE has the new authority');
+    const updates = times('Updated', 'b.example');
+    for (const named of [await other.bundle(), first]) {
+      bundle = named;
+      const earlier = (await ours())[0]?.metadata.resourceVersion;
+      await declare([peer()]);
+      await until(
+        async () => (await ours())[0]?.metadata.resourceVersion !== earlier,
+        'the object names the bundle',
+      );
+      await round();
+      await round();
+      assert.equal(await authorities(), 2);
+    }
+    assert.equal(times('Updated', 'b.example'), updates);
+  });
+
+  test('another endpoint brings the bundle of the object back, until SPIRE has refreshed it', async () => {
+    await declare([{ ...peer(), bundleEndpointUrl: 'https://127.0.0.1:1/' }]);
+    await untilAtServer('https://127.0.0.1:1/');
+    assert.equal(await authorities(), 1);
+    await declare([peer()]);
+    await untilAtServer('https://127.0.0.1:1/', false);
+    await site.spire('federation', 'refresh', '-id', 'b.example');
+    await until(async () => (await authorities()) === 2, 'SPIRE has refreshed it');
   });
 
   test('leaves objects of others and of another class as they are', async () => {
