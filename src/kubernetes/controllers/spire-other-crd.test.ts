@@ -43,12 +43,13 @@ test('a SpireServer by the CRD of another operator gets what it has no field for
   await scene.stop();
 });
 
-test('without that, its condition names the fields', async () => {
+test('without that, its condition names the fields and the command that sets them', async () => {
   const { scene, app1 } = await otherScene({});
   assert.equal(app1.verdict('FederationConfigurationValid'), 'False Invalid');
   const { message = '' } = app1.condition('FederationConfigurationValid') ?? {};
   assert.match(message, /spec\.trustDomain: Required value/);
   assert.match(message, /spec\.clusterName: Required value/);
+  assert.match(message, /hansa spire install app1 --trust-domain NAME --cluster-name NAME/);
   assert.deepEqual(app1.names('statefulsets'), []);
   await scene.stop();
 });

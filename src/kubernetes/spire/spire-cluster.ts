@@ -191,7 +191,9 @@ export class SpireCluster {
     }
     const read = this.#read(object);
     if (read.spec === undefined) {
-      const message = `${read.problems.join('. ')}. Nothing was changed.`;
+      const { name: cluster } = this.cluster.metadata;
+      const advice = adviceFor(read.problems, cluster);
+      const message = `${read.problems.join('. ')}.${advice} Nothing was changed.`;
       return this.#refuse(object, run, { reason: 'Invalid', message });
     }
     const moved = this.#movedTrustDomain(read.spec);
@@ -478,6 +480,13 @@ function exposureOf({ exposure }: ServerObjects, outcomes: readonly ObjectOutcom
   const found = outcomes.find(({ manifest }) => manifest.kind === exposure.type);
   if (found === undefined || !('live' in found) || found.live === undefined) return undefined;
   return readExposure(found.live, exposure.host);
+}
+
+/** The CRD of another operator has no field for the trust domain. */
+function adviceFor(problems: readonly string[], cluster: string): string {
+  return problems.some((each) => /^spec\.(?:trustDomain|clusterName): Required/.test(each))
+    ? ` If the CRD is of another operator and has no such field: hansa spire install ${cluster} --trust-domain NAME --cluster-name NAME --kubeconfig FILE.`
+    : '';
 }
 
 function knownEntries({ status }: ClusterObject): readonly RelationshipEntry[] {
