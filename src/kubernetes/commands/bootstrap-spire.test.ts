@@ -6,6 +6,7 @@ import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts'
 import { stopServers } from '../../core/kube/test-api-server.ts';
 import { forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import { spireServer } from '../spire/test-spire-servers.ts';
+import { objectNameOf, sourceLabel } from '../spire/relationships.ts';
 import { bundleOfDocument, bundleOfPem } from '../spire/server-bundle.ts';
 import { type Call, failure, startKube, type TestKube } from './test-kube.ts';
 import { type Ran, TestScene } from './test-scene.ts';
@@ -141,6 +142,51 @@ suite('hansa spire bootstrap', () => {
     const { error } = await bootstrap();
     assert.equal(error, undefined);
     assert.deepEqual(patches, [[`${collection}/mine`, ['trustDomainBundle']]]);
+  });
+
+  /** The object that the site writes from federatesWith of a. */
+  const declare = (): string => {
+    const entry = {
+      trustDomain: 'b.example',
+      bundleEndpointUrl: 'https://spire.b.example/',
+      bundleEndpointProfile: 'https_spiffe',
+      endpointSpiffeId: 'spiffe://b.example/spire/server',
+    };
+    putServer('a', 'a.example', { federatesWith: [entry] });
+    const path = `${collection}/${objectNameOf('b.example')}`;
+    kubes.a.put(path, {
+      metadata: { name: objectNameOf('b.example'), labels: { [sourceLabel]: 'spireserver' } },
+      spec: { trustDomain: 'b.example', bundleEndpointURL: 'https://spire.b.example/' },
+    });
+    return path;
+  };
+
+  test('writes to the SpireServer what the site hands to spire-controller-manager from there', async () => {
+    declare();
+    const { error, printed } = await bootstrap();
+    assert.equal(error, undefined);
+    assert.match(printed, /a has the bundle of b\.example in SpireServer cluster/);
+    assert.match(String(federatesWith('a')[0]?.['trustDomainBundle']), /x5c/);
+    assert.equal(specs('a')[0]?.['trustDomainBundle'], undefined);
+  });
+
+  test('adds the bundle to the object of the site where the CRD of another operator drops it', async () => {
+    const path = declare();
+    const patches: unknown[] = [];
+    otherwise = (name, { method, path: asked, body }) => {
+      if (name === 'a' && method === 'PUT') return { status: 200, body: { ...body, spec: {} } };
+      if (method !== 'PATCH') return undefined;
+      patches.push([asked, Object.keys(body?.spec ?? {})]);
+      return patched;
+    };
+    assert.equal((await bootstrap()).error, undefined);
+    assert.deepEqual(patches, [[path, ['trustDomainBundle']]]);
+  });
+
+  test('leaves the name of the object of the site free', async () => {
+    assert.equal((await bootstrap()).error, undefined);
+    assert.equal(kubes.a.objects.get(`${collection}/${objectNameOf('b.example')}`), undefined);
+    assert.equal(specs('a').length, 1);
   });
 
   test('takes bundles from files', async () => {

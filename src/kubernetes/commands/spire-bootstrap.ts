@@ -24,8 +24,9 @@ export function spireBootstrapCommand(kit: CommandKit): Command {
 Two SPIRE servers that federate by https_spiffe need the trust bundle of each other once, before they can
 fetch it. The command reads the bundle of each cluster from the ConfigMap that SPIRE publishes it in, over the
 connection of your kubeconfig. It shows the trust domains and fingerprints, and asks. Then it gives each
-cluster the bundle of the other: in a ClusterFederatedTrustDomain, where the cluster has that kind, and
-otherwise in federatesWith of its SpireServer. The command can be repeated.
+cluster the bundle of the other: in federatesWith of its SpireServer, if that names the trust domain or the
+cluster has no ClusterFederatedTrustDomains, and otherwise in a ClusterFederatedTrustDomain. The command can
+be repeated.
 
 Examples:
   hansa spire bootstrap --from app1 --to app2

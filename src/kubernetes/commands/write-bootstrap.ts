@@ -1,5 +1,5 @@
-// Gives a cluster the trust bundle of another trust domain: in a ClusterFederatedTrustDomain, where the cluster
-// serves that kind, and otherwise in its SpireServer.
+// Gives a cluster the trust bundle of another trust domain: in its SpireServer, if the site operates the relationship
+// from there, or in a ClusterFederatedTrustDomain, where the cluster serves that kind.
 
 import { spireGroup, spireServerName } from '../../api/kinds/spire-server.ts';
 import { isObject } from '../../api/schema/json.ts';
@@ -12,6 +12,7 @@ import type { SpireServerSpec } from '../spire/read-spire-server.ts';
 import {
   federatedTrustDomainKind,
   federatedTrustDomainVersion,
+  isOwnObject,
   objectNameOf,
   type Relationship,
 } from '../spire/relationships.ts';
@@ -44,11 +45,33 @@ export async function writeBootstrap(target: Target, peer: Peer): Promise<Writte
   const { context, kube } = target;
   const { trustDomain } = peer;
   const objects = await federatedTrustDomains(kube);
-  const object =
-    objects === undefined
-      ? await writeToServer(kube, peer)
-      : await writeObject(target, peer, objects);
-  return { context, trustDomain, object };
+  const known = (objects ?? []).filter((each) => isAbout(each, target, peer));
+  const ofUser = known.find((each) => !isOwnObject(each));
+  // The site writes its object from federatesWith, and would undo a bundle there that differs from the SpireServer.
+  const isDeclared = target.spec.federation?.federatesWith?.some(
+    (each) => each.trustDomain === trustDomain,
+  );
+  const isOfServer = objects === undefined || (ofUser === undefined && isDeclared === true);
+  if (isOfServer && (await writeToServer(kube, peer))) {
+    return { context, trustDomain, object: `SpireServer ${spireServerName}` };
+  }
+  if (objects === undefined) {
+    throw new HansaError(
+      'HANSA_INVALID',
+      'The SpireServer CRD of the cluster has no field for a trust bundle. Install spire-controller-manager with its ClusterFederatedTrustDomain, or set the bundle by hand: spire-server bundle set.',
+    );
+  }
+  const name = await writeObject(target, peer, ofUser ?? known[0]);
+  return { context, trustDomain, object: `${federatedTrustDomainKind} ${name}` };
+}
+
+/** Of our class, and of this trust domain. */
+function isAbout(
+  { spec: found }: FederatedTrustDomain,
+  { spec: { className = '' } }: Target,
+  { trustDomain }: Peer,
+): boolean {
+  return found?.trustDomain === trustDomain && (found.className ?? '') === className;
 }
 
 /** Undefined where the cluster does not serve the kind. */
@@ -63,18 +86,21 @@ async function federatedTrustDomains(
   }
 }
 
+/** Resolves to the name of the object. */
 async function writeObject(
-  { kube, spec }: Target,
+  { kube, spec: { className } }: Target,
   peer: Peer,
-  objects: readonly FederatedTrustDomain[],
+  known: FederatedTrustDomain | undefined,
 ): Promise<string> {
-  const { className } = spec;
-  const known = objects.find(
-    (each) =>
-      each.spec?.trustDomain === peer.trustDomain &&
-      (each.spec.className ?? '') === (className ?? ''),
-  );
-  const name = known?.metadata.name ?? objectNameOf(peer.trustDomain);
+  if (known !== undefined) {
+    const { name } = known.metadata;
+    // Its endpoint stays as the user wrote it.
+    const path = `${collection}/${encodeURIComponent(name)}`;
+    await kube.patch(path, { spec: { trustDomainBundle: peer.bundle } });
+    return name;
+  }
+  // The name of an object of the site stays free: the trust domain may come into federatesWith later.
+  const name = `bootstrap-${objectNameOf(peer.trustDomain)}`;
   const fields: JsonObject = {
     trustDomain: peer.trustDomain,
     bundleEndpointURL: peer.bundleEndpointURL,
@@ -85,26 +111,21 @@ async function writeObject(
     trustDomainBundle: peer.bundle,
     ...(className !== undefined && { className }),
   };
-  if (known !== undefined) {
-    // Its endpoint stays as the user wrote it.
-    const path = `${collection}/${encodeURIComponent(name)}`;
-    await kube.patch(path, { spec: { trustDomainBundle: peer.bundle } });
-  } else {
-    await kube.create(collection, {
-      apiVersion: federatedTrustDomainVersion,
-      kind: federatedTrustDomainKind,
-      metadata: { name },
-      spec: fields,
-    });
-  }
-  return `${federatedTrustDomainKind} ${name}`;
+  await kube.create(collection, {
+    apiVersion: federatedTrustDomainVersion,
+    kind: federatedTrustDomainKind,
+    metadata: { name },
+    spec: fields,
+  });
+  return name;
 }
 
 interface ServerObject extends KubeObject {
   readonly spec?: { readonly federation?: { readonly federatesWith?: readonly unknown[] } };
 }
 
-async function writeToServer(kube: KubeClient, peer: Peer): Promise<string> {
+/** Resolves to false where the CRD of another operator has no field for the bundle. */
+async function writeToServer(kube: KubeClient, peer: Peer): Promise<boolean> {
   for (let attempt = 1; ; attempt++) {
     const object = await kube.get<ServerObject>(serverPath);
     const { federation } = object.spec ?? {};
@@ -126,21 +147,11 @@ async function writeToServer(kube: KubeClient, peer: Peer): Promise<string> {
         ...object,
         spec: { ...object.spec, federation: { ...federation, federatesWith } },
       });
-      requireStored(stored, isPeer);
-      return `SpireServer ${spireServerName}`;
+      const kept = stored.spec?.federation?.federatesWith?.find(isPeer);
+      return isObject(kept) && typeof kept['trustDomainBundle'] === 'string';
     } catch (error) {
       const isConflict = error instanceof KubeStatusError && error.status === 409;
       if (!isConflict || attempt === attempts) throw error;
     }
   }
-}
-
-/** The CRD of another operator has no field for the bundle, and the API server drops it. */
-function requireStored(stored: ServerObject, isPeer: (each: unknown) => boolean): void {
-  const entry = stored.spec?.federation?.federatesWith?.find(isPeer);
-  if (isObject(entry) && typeof entry['trustDomainBundle'] === 'string') return;
-  throw new HansaError(
-    'HANSA_INVALID',
-    'The SpireServer CRD of the cluster has no field for a trust bundle. Install spire-controller-manager with its ClusterFederatedTrustDomain, or set the bundle by hand: spire-server bundle set.',
-  );
 }

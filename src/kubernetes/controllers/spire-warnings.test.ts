@@ -78,7 +78,18 @@ test('beside spire-controller-manager, a relationship whose first bundle no obje
     app1.condition('FederationWarnings')?.message ?? '',
     /first bundle of b\.example .*No object names it.*hansa spire bootstrap/,
   );
+  // A user gives the object of the site a bundle: a CRD of another operator has no field for it.
+  const [name = ''] = app1.names('clusterfederatedtrustdomains');
   const trustDomainBundle = bundleOf('b.example');
+  app1.edit('clusterfederatedtrustdomains', name, (object) => ({
+    ...object,
+    spec: { ...(object['spec'] as object), trustDomainBundle },
+  }));
+  await scene.settle(2 * 60_000);
+  assert.equal(app1.verdict('FederationWarnings'), 'False None');
+  app1.kube.put('clusterfederatedtrustdomains', '', name, undefined);
+  await scene.settle();
+  assert.equal(app1.verdict('FederationWarnings'), 'True NotBootstrapped');
   await app1.apply({ ...spiffe, federatesWith: [{ ...peerDomain, trustDomainBundle }] });
   await scene.settle();
   assert.equal(app1.verdict('FederationWarnings'), 'False None');

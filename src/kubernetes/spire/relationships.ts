@@ -174,6 +174,20 @@ export const sourceLabel = 'spire.hansa.dev/from';
 export const isOwnObject = (object: unknown): boolean =>
   fieldsOf(fieldsOf(fieldsOf(object)['metadata'])['labels'])[sourceLabel] === 'spireserver';
 
+/** Trust domains whose first bundle is in an object, of the site or of a user. */
+export function trustDomainsWithBundle(
+  objects: readonly unknown[],
+  className: string,
+): ReadonlySet<string> {
+  return new Set(
+    objects
+      .map((object) => fieldsOf(fieldsOf(object)['spec']))
+      .filter((spec) => (spec['className'] ?? '') === className)
+      .filter((spec) => textOf(spec['trustDomainBundle']) !== '')
+      .map((spec) => textOf(spec['trustDomain'])),
+  );
+}
+
 /**
  * What spire-controller-manager is given of `federatesWith`: it deletes relationships that no such object names.
  * Relationships that a user's own object already describes are left to that object.

@@ -16,11 +16,13 @@ export interface WarningQuestion {
   readonly reported: StatusDocument | undefined;
   readonly relationships: readonly Relationship[];
   readonly entries: readonly RelationshipEntry[];
+  /** Trust domains whose first bundle is in an object for spire-controller-manager. */
+  readonly bundled: ReadonlySet<string>;
   readonly nowMs: number;
 }
 
 export function serverWarnings(question: WarningQuestion): readonly Warning[] {
-  const { settings, mark, by, reported, relationships, entries, nowMs } = question;
+  const { settings, mark, by, reported, relationships, entries, bundled, nowMs } = question;
   const found: Warning[] = [];
   const warn = (reason: Warning['reason'], message: string): void => {
     found.push({ reason, message });
@@ -67,7 +69,8 @@ export function serverWarnings(question: WarningQuestion): readonly Warning[] {
   const needy = relationships
     .filter(({ profile, bundle }) => profile === 'https_spiffe' && bundle === undefined)
     .map(({ trustDomain }) => trustDomain)
-    .filter((trustDomain) => unbootstrapped.has(trustDomain));
+    .filter((trustDomain) => unbootstrapped.has(trustDomain))
+    .filter((trustDomain) => by === 'Sidecar' || !bundled.has(trustDomain));
   if (needy.length > 0) {
     const doubt =
       by === 'ControllerManager'

@@ -42,6 +42,7 @@ import {
   isOwnObject,
   type Relationships,
   relationshipsOf,
+  trustDomainsWithBundle,
 } from './relationships.ts';
 import { ServedApiReader, type ServedApis } from './served-apis.ts';
 import { serverWarnings } from './server-warnings.ts';
@@ -250,6 +251,7 @@ export class SpireCluster {
       reported,
       relationships: list,
       entries,
+      bundled: trustDomainsWithBundle(this.#watches.domains() ?? [], this.mark.className),
       nowMs,
     };
     const outside = this.#outside(spec, by);
