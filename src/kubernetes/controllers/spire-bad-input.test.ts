@@ -10,6 +10,7 @@ import {
   type ForgeOptions,
   purposes,
 } from '../../core/identity/x509/test-forge.ts';
+import { bundleOf } from '../spire-sidecar/test-sidecar-scene.ts';
 import { operatedScene, spireScene, type TestSpireCluster } from '../spire/test-spire-scene.ts';
 import { federations, peerDomain, spireServer } from '../spire/test-spire-servers.ts';
 
@@ -196,6 +197,40 @@ for (const [what, set, given, named] of [
       messageOf(app1, 'FederationRouteReady'),
       `Another Route has the host ${named}. ${message} Set spec.federation.exposure.host to another name, or remove the other Route.`,
     );
+    await scene.stop();
+  });
+}
+
+for (const [what, trustDomainBundle, words] of [
+  ['is not JSON', 'no JSON', /JSON/],
+  ['is of another trust domain', bundleOf('c.example'), /c\.example/],
+] as const) {
+  test(`a bundle that ${what} never reaches spire-controller-manager, and is named`, async () => {
+    const { scene, app1 } = await operatedScene({
+      extra: ['Ingress', 'ClusterFederatedTrustDomain'],
+    });
+    const objects = 'clusterfederatedtrustdomains';
+    const bundles = (): readonly unknown[] =>
+      app1
+        .names(objects)
+        .map((name) => app1.read(objects, name, 'spec') as { trustDomainBundle?: unknown })
+        .map((spec) => spec.trustDomainBundle);
+    const withBundle = (bundle: string): Promise<void> =>
+      app1.apply({ ...spiffe, federatesWith: [{ ...peerDomain, trustDomainBundle: bundle }] });
+    await withBundle(trustDomainBundle);
+    await scene.settle();
+    assert.deepEqual(bundles(), [undefined]);
+    assert.equal(app1.verdict('FederationWarnings'), 'True Relationship');
+    const message = messageOf(app1, 'FederationWarnings');
+    assert.match(message, /^SpireServer has a bundle of b\.example that cannot be used\. /);
+    assert.match(message, words);
+    const good = bundleOf('b.example');
+    await withBundle(good);
+    await scene.settle();
+    assert.equal(app1.verdict('FederationWarnings'), 'False None');
+    await withBundle(trustDomainBundle);
+    await scene.settle();
+    assert.deepEqual(bundles(), [good], 'the last good one stays');
     await scene.stop();
   });
 }

@@ -57,6 +57,7 @@ import type { SpireMark } from '../marked/marks.ts';
 import { serverName } from './spire-names.ts';
 import { serversPath, SpireWatches } from './spire-watches.ts';
 import { UnwatchedObjects } from './unwatched-objects.ts';
+import { withUsableBundles } from './usable-bundles.ts';
 import { writeSpireStatus } from './write-spire-status.ts';
 
 export type SpireContext = Pick<
@@ -206,7 +207,7 @@ export class SpireCluster {
     if (apis.hasFederatedTrustDomains && domains === undefined) return undefined;
     const { spec } = read;
     const { cluster, mark } = this;
-    const { relationships, warnings } = await exchangeBundles(this.#options.context.store, {
+    const exchanged = await exchangeBundles(this.#options.context.store, {
       cluster,
       mark,
       spec,
@@ -215,6 +216,8 @@ export class SpireCluster {
       reported: this.#reported(this.#watches.mapValue(statusMapName, statusKey)),
     });
     const by = this.#handsOver(apis);
+    const { relationships, warnings } =
+      by === 'ControllerManager' ? withUsableBundles(exchanged) : exchanged;
     const selected = this.#selectedNamespaces(spec, by);
     // The first list wakes the controller.
     if (selected === undefined) return undefined;
