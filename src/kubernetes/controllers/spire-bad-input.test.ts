@@ -93,6 +93,27 @@ test('a spec that only the CRD of another operator accepts changes nothing, and 
   await scene.stop();
 });
 
+test('a trust domain that changed while the site was down is not applied either', async () => {
+  const { scene, app1 } = await operatedScene();
+  await app1.apply(spiffe);
+  await scene.settle();
+  const confOf = (): unknown => app1.read('configmaps', 'spire-server', 'data');
+  const before = confOf();
+  await scene.stop();
+  await app1.apply(spiffe, { trustDomain: 'new.example' });
+  // A site that starts reads the ConfigMaps later than the SpireServer, or cannot list them.
+  app1.forbidden.add('list configmaps');
+  await scene.start();
+  await scene.settle();
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'False TrustDomainChanged');
+  assert.match(
+    messageOf(app1, 'FederationConfigurationValid'),
+    /runs with the trust domain a\.example, and spec\.trustDomain is new\.example/,
+  );
+  assert.deepEqual(confOf(), before);
+  await scene.stop();
+});
+
 test('a second SpireServer is refused by its name, and the first goes on', async () => {
   const scene = await spireScene();
   const app1 = await scene.register('app1');

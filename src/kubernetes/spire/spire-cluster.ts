@@ -54,6 +54,7 @@ import {
   type StatusDocument,
 } from './sidecar-contract.ts';
 import type { SpireMark } from '../marked/marks.ts';
+import { latest } from './latest.ts';
 import { serverName } from './spire-names.ts';
 import { serversPath, SpireWatches } from './spire-watches.ts';
 import { UnwatchedObjects } from './unwatched-objects.ts';
@@ -198,7 +199,7 @@ export class SpireCluster {
       const message = `${read.problems.join('. ')}.${advice} Nothing was changed.`;
       return this.#refuse(object, run, { reason: 'Invalid', message });
     }
-    const moved = this.#movedTrustDomain(read.spec);
+    const moved = await this.#movedTrustDomain(read.spec);
     if (moved !== undefined) return this.#refuse(object, run, moved);
     const apis = await this.#apis.read();
     this.#watches.follow(apis);
@@ -430,8 +431,8 @@ export class SpireCluster {
   }
 
   /** SPIRE refuses to start with a database of another trust domain. */
-  #movedTrustDomain({ trustDomain }: SpireServerSpec): Refusal | undefined {
-    const before = trustDomainIn(this.#watches.mapValue(serverName, 'server.conf'));
+  async #movedTrustDomain({ trustDomain }: SpireServerSpec): Promise<Refusal | undefined> {
+    const before = trustDomainIn(await this.#watches.readValue(serverName, 'server.conf'));
     if (before === undefined || before === trustDomain) return undefined;
     return {
       reason: 'TrustDomainChanged',
@@ -467,17 +468,6 @@ export class SpireCluster {
   #changed(): void {
     for (const listener of this.#listeners) listener();
   }
-}
-
-/** Calls a pure function again only for another argument than the last one. */
-function latest<A, R>(read: (argument: A) => R): (argument: A) => R {
-  let last: { readonly argument: A; readonly result: R } | undefined;
-  return (argument) => {
-    if (last === undefined || last.argument !== argument) {
-      last = { argument, result: read(argument) };
-    }
-    return last.result;
-  };
 }
 
 function exposureOf({ exposure }: ServerObjects, outcomes: readonly ObjectOutcome[]) {

@@ -4,7 +4,9 @@
 import { spireGroup, spireServerName } from '../../api/kinds/spire-server.ts';
 import { version } from '../../api/object.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
-import type { KubeClient } from '../../core/kube/kube-client.ts';
+import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
+import { KubeStatusError } from '../../core/kube/kube-errors.ts';
+import { kubePath } from '../../core/kube/kube-path.ts';
 import { type Manifest, ownLabels } from '../../core/kube/manifests/manifest.ts';
 import { collectionPath } from '../../core/kube/manifests/manifest-path.ts';
 import { Reflector } from '../../core/kube/reflector/reflector.ts';
@@ -56,6 +58,10 @@ const exposureVersions = (apis: ServedApis) => ({
 export type NamespaceView =
   | { readonly names: readonly string[]; readonly failure?: undefined }
   | { readonly names?: undefined; readonly failure: string };
+
+interface ConfigMap extends KubeObject {
+  readonly data?: Readonly<Record<string, unknown>>;
+}
 
 interface NamespaceWatch {
   readonly selector: string;
@@ -127,6 +133,23 @@ export class SpireWatches {
     const map = this.#watched.get('v1/ConfigMap')?.byKey(`${this.#options.namespace}/${name}`);
     const value = (map?.['data'] as Readonly<Record<string, unknown>> | undefined)?.[key];
     return typeof value === 'string' ? value : undefined;
+  }
+
+  /** As `mapValue`. Asks the API server for a ConfigMap that is not read yet, or that somebody else made. */
+  async readValue(name: string, key: string): Promise<string | undefined> {
+    const known = this.mapValue(name, key);
+    if (known !== undefined) return known;
+    const { client, namespace } = this.#options;
+    try {
+      const path = kubePath`/api/v1/namespaces/${namespace}/configmaps/${name}`;
+      const { data } = await client.get<ConfigMap>(path);
+      const value = data?.[key];
+      return typeof value === 'string' ? value : undefined;
+    } catch (error) {
+      // Without the right to read it, the site cannot replace it either, and says so.
+      if (error instanceof KubeStatusError && [403, 404].includes(error.status)) return undefined;
+      throw error;
+    }
   }
 
   /** All ClusterFederatedTrustDomains. Undefined while the cluster serves none, or they are not read yet. */
