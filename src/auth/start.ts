@@ -19,6 +19,11 @@ export async function startAuth(
 ): Promise<RunningPlane> {
   const credentials = credentialParts(context, settings);
   const clusters = clusterParts(context, settings, credentials.connect);
+  context.enforcement.register({
+    // Of clusters of the peer. Without keys, nothing of a token is decided.
+    name: 'token-reviews',
+    refuses: (peer) => !clusters.keys.usesKeysOf(peer),
+  });
   const reviewer = new ClusterTokenReviewer({
     ...context,
     directory: clusters.clusters,

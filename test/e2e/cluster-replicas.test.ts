@@ -18,6 +18,7 @@ import { testSite } from '../../src/core/identity/authority/test-vault.ts';
 import { ClusterCredentials } from '../../src/core/kube/credentials/cluster-credentials.ts';
 import { silentLog } from '../../src/core/log/test-log.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
+import { EnforcementPoints } from '../../src/core/plane/enforcement.ts';
 import type { PlaneContext, RunningPlane } from '../../src/core/plane/plane.ts';
 import { callRoute } from '../../src/core/plane/test-request.ts';
 import { LeaseLeadership } from '../../src/core/reconcile/lease-leadership.ts';
@@ -105,6 +106,7 @@ class Replica {
         connect: () =>
           Promise.reject(new HansaError('HANSA_UNREACHABLE', 'The issuer is out of reach.')),
       },
+      enforcement: new EnforcementPoints(),
       advertiseURL: () => 'https://localhost:1',
       jwtIssuer: () => undefined,
       resources: <R extends Resource>(kind: Kind) =>

@@ -269,6 +269,13 @@ suite('a cluster of a peer', () => {
   test('ends at once while this site suspends the peer', async () => {
     await lubeck.must(['peer', 'suspend', 'bruges.example']);
     assert.equal((await ask(token(), ['db'])).status, 503);
+    await until(
+      async () =>
+        /enforced by .*token-reviews since/.test(
+          await lubeck.must(['peer', 'show', 'bruges.example']),
+        ),
+      'the status of the peer to name this place',
+    );
     await lubeck.must(['peer', 'resume', 'bruges.example']);
     await untilReviewed(true);
   });

@@ -26,6 +26,7 @@ const points = [
   'members',
   'spire-bundles',
   'svid-validation',
+  'token-reviews',
 ];
 
 let lubeck: PeeringSite;

@@ -359,6 +359,7 @@ test('a suspended peer is refused at every enforcement point, and its status say
     'members',
     'spire-bundles',
     'svid-validation',
+    'token-reviews',
   ].map((point) => `${point} enforced`);
   let rows: readonly string[] = [];
   await until(

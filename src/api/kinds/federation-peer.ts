@@ -357,7 +357,7 @@ export const federationPeerKind = defineKind({
               point: required(
                 s.string({
                   description:
-                    'Its name. For the site itself: api (calls of the peer), bundle-delivery (to workloads), connections (to the peer), ext_authz, join, members (agents and bots that the peer vouched for), spire-bundles and svid-validation; with several replicas, NAME@REPLICA. agent/NAME: an agent. replica/NAME: a replica that has not reported. more: all that have no row of their own.',
+                    'Its name. For the site itself: api (calls of the peer), bundle-delivery (to workloads), connections (to the peer), ext_authz, join, members (agents and bots that the peer vouched for), spire-bundles, svid-validation and token-reviews; with several replicas, NAME@REPLICA. agent/NAME: an agent. replica/NAME: a replica that has not reported. more: all that have no row of their own.',
                   minLength: 1,
                   maxLength: 253,
                 }),

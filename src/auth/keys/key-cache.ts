@@ -147,6 +147,13 @@ export class KeyCache implements ClusterKeys {
     };
   }
 
+  /** Whether reviews use keys that the site of this trust domain gave. */
+  usesKeysOf(trustDomain: string): boolean {
+    return [...this.#held.values()].some(
+      (held) => held.cluster.peer?.trustDomain === trustDomain && this.#usable(held) !== undefined,
+    );
+  }
+
   /** Names of other clusters that publish one of its keys, unless `sharesKeys` of one of both allows it. */
   sharedWith(cluster: StoredCluster): readonly string[] {
     if (cluster.sharesKeys) return [];

@@ -99,7 +99,10 @@ suite('the keys of a cluster of a peer', () => {
       const scene = await peerScene();
       scene.answer({ keys: { a: 0 } });
       await scene.fetch();
+      assert.equal(scene.keys.usesKeysOf('bruges.example'), true);
+      assert.equal(scene.keys.usesKeysOf('reval.example'), false);
       await scene.peer(change);
+      assert.equal(scene.keys.usesKeysOf('bruges.example'), false);
       assert.equal(scene.ids(), undefined);
       // The site may ask the peer as it is now.
       if (change !== undefined && ('uid' in change || 'reenrolments' in change)) return;
