@@ -153,7 +153,7 @@ export async function startPeering(
         clock.now(),
       ),
   });
-  const client = new FederationClient({ connections: planeConnections, settings });
+  const client = new FederationClient({ connections: planeConnections, settings, audit });
   for (const point of peeringPoints({ store, connections: [connections, planeConnections] })) {
     context.enforcement.register(point);
   }

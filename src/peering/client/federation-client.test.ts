@@ -14,6 +14,8 @@ import { peerConnections } from './peer-connections.ts';
 
 const bruges = await testIdentity('bruges.example');
 const url = 'https://bruges.example:8443';
+/** Any answer is good. */
+const question = { maxBytes: 1000, parse: String };
 const peer = {
   metadata: { name: 'bruges.example', uid: 'u1' },
   spec: { url, desiredState: 'active' },
@@ -56,7 +58,11 @@ async function scene(t: TestContext) {
   } as unknown as PlaneContext);
   const settings = { callTimeoutMs: 4000 };
   return {
-    client: new FederationClient({ connections: planeConnections, settings }),
+    client: new FederationClient({
+      connections: planeConnections,
+      settings,
+      audit: { deny: ({ reason }) => assert.fail(reason) },
+    }),
     planeConnections,
     waiting: () => waiting,
     beat: () =>
@@ -73,7 +79,7 @@ suite('questions to a peer that does not answer them', () => {
     const { client, waiting, beat } = await scene(t);
     const refused: unknown[] = [];
     for (let count = 0; count < 200; count++) {
-      client.get(peer, paths.catalog, 1000).catch((error: unknown) => refused.push(error));
+      client.read(peer, paths.catalog, question).catch((error: unknown) => refused.push(error));
     }
     await settle();
     assert.equal(waiting(), 16);
@@ -85,7 +91,7 @@ suite('questions to a peer that does not answer them', () => {
   test('leave other planes their calls', async (t) => {
     const { client, planeConnections, waiting } = await scene(t);
     for (let count = 0; count < 200; count++) {
-      client.get(peer, paths.catalog, 1000).catch(() => undefined);
+      client.read(peer, paths.catalog, question).catch(() => undefined);
     }
     await settle();
     const site = { trustDomain: TrustDomain.parse('bruges.example'), url: new URL(url) };

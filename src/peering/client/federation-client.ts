@@ -3,17 +3,27 @@
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { Audit } from '../../core/audit/log.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { KeptConnections } from '../../core/identity/tls/kept-connections.ts';
 import { peeringError } from '../errors.ts';
 import { pathBelow } from '../handshake/acceptor.ts';
 import { isLive } from '../peers/peer-states.ts';
+import { isAboutAnswer, recordRefusedMessage } from '../peers/refused-message.ts';
 import type { PeeringSettings } from '../settings.ts';
 import { refusalOf } from './remote-error.ts';
 
 export interface FederationClientParts {
   readonly connections: Pick<KeptConnections, 'call'>;
   readonly settings: Pick<PeeringSettings, 'callTimeoutMs'>;
+  readonly audit: Pick<Audit, 'deny'>;
+}
+
+/** What the answer to a question must be. */
+export interface Expected<T> {
+  readonly maxBytes: number;
+  /** Throws HANSA_BAD_REQUEST or HANSA_BUNDLE_INVALID for anything else. */
+  readonly parse: (body: Buffer) => T;
 }
 
 /** Reads that wait for one peer. A quarter of `planeCallLimits`, so that other planes can call it too. */
@@ -28,16 +38,16 @@ export class FederationClient {
   }
 
   /**
-   * The body of a successful answer. HANSA_FORBIDDEN: the peer answered that this site lacks a grant.
+   * A successful answer. One that is too large, or that `parse` refuses, is in the audit log. HANSA_FORBIDDEN: the peer answered that this site lacks a grant.
    * HANSA_PEER_REFUSED: the peer does not accept this site as a peer. HANSA_PEER_STATE: this site does
    * not call the peer in its state. HANSA_UNAVAILABLE: too many reads wait for the peer already.
    */
-  async get(
+  async read<T>(
     peer: FederationPeer,
     path: string,
-    maxBytes: number,
+    { maxBytes, parse }: Expected<T>,
     signal?: AbortSignal,
-  ): Promise<Buffer> {
+  ): Promise<T> {
     const { name } = peer.metadata;
     const reads = this.#reads.get(name) ?? 0;
     if (reads >= mostReads) {
@@ -48,7 +58,10 @@ export class FederationClient {
     }
     this.#reads.set(name, reads + 1);
     try {
-      return await this.#get(peer, path, maxBytes, signal);
+      return parse(await this.#get(peer, path, maxBytes, signal));
+    } catch (error) {
+      if (isAboutAnswer(error)) recordRefusedMessage(this.#parts.audit, name, { path }, error);
+      throw error;
     } finally {
       const left = (this.#reads.get(name) ?? 1) - 1;
       if (left === 0) this.#reads.delete(name);

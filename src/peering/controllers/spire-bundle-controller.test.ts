@@ -5,6 +5,7 @@ import { suite, type TestContext, test } from 'node:test';
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { AuditDraft } from '../../core/audit/event.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { Bundle } from '../../core/identity/bundle/bundle.ts';
@@ -15,6 +16,7 @@ import { silentLog } from '../../core/log/test-log.ts';
 import { callRoute } from '../../core/plane/test-request.ts';
 import { type ReceivedBundles, receivedReader } from '../../core/spire-bundles/records.ts';
 import { openStore } from '../../core/store/open.ts';
+import { FederationClient } from '../client/federation-client.ts';
 import { paths } from '../messages.ts';
 import { peerDirectory } from '../peers/peer-directory.ts';
 import { catalogRoutes } from '../routes/catalog-routes.ts';
@@ -91,11 +93,10 @@ async function scene(t: TestContext) {
   const asked: string[] = [];
   /** What lubeck answers in place of the truth. */
   const lies = new Map<string, unknown>();
-  const get = async (_peer: unknown, path: string): Promise<Buffer> => {
-    asked.push(path);
+  const answer = async (path: string): Promise<Buffer | string> => {
     const lie = lies.get(path);
     if (lie instanceof Error) throw lie;
-    if (lie !== undefined) return Buffer.from(JSON.stringify(lie));
+    if (lie !== undefined) return JSON.stringify(lie);
     const name = /\/clusters\/([^/]+)\/bundle$/.exec(path)?.[1];
     const found = routes.find(
       (each) => each.path === (name === undefined ? path : paths.clusterBundle),
@@ -103,8 +104,19 @@ async function scene(t: TestContext) {
     assert.ok(found, path);
     const params = name === undefined ? {} : { cluster: name };
     const call = { params, svid: () => svid, address: '192.0.2.7' };
-    return Buffer.from((await callRoute(found, call, { peers: directory })).body);
+    return (await callRoute(found, call, { peers: directory })).body;
   };
+  const refused: AuditDraft[] = [];
+  const client = new FederationClient({
+    connections: {
+      call: async (_site, { path }) => {
+        asked.push(path);
+        return { status: 200, headers: {}, body: Buffer.from(await answer(path)) };
+      },
+    },
+    settings: { callTimeoutMs: 1000 },
+    audit: { deny: (draft) => refused.push(draft) },
+  });
   const controller = spireBundleController({
     store: bruges.store,
     clock,
@@ -115,7 +127,7 @@ async function scene(t: TestContext) {
         return entry && (JSON.parse(entry.value.toString()) as FederationPeer);
       },
     },
-    client: { get },
+    client,
   });
   const run = async (): Promise<ReceivedBundles['bundles']> => {
     const { signal } = new AbortController();
@@ -135,6 +147,7 @@ async function scene(t: TestContext) {
     asked,
     lies,
     denied,
+    refused,
   };
 }
 
@@ -219,27 +232,37 @@ suite('the bundle of a SPIRE server of a peer', () => {
   });
 
   const path = '/hansa/federation/v1/clusters/app1/bundle';
-  for (const [what, answer] of [
+  const other = /it is about another cluster or trust domain than this site asked about/;
+  for (const [what, answer, why] of [
     [
       'of another trust domain',
       { cluster: 'app1', trustDomain: 'evil.example', bundle: bundleOf('evil.example') },
+      other,
     ],
     [
       'for another cluster',
       { cluster: 'app2', trustDomain: 'spire-a.example', bundle: bundleOf('spire-a.example') },
+      other,
     ],
     ['that is empty', { cluster: 'app1', trustDomain: 'spire-a.example', bundle: '{"keys":[]}' }],
     ['that is no bundle', { cluster: 'app1', trustDomain: 'spire-a.example', bundle: 'PEM' }],
     ['without a bundle', { cluster: 'app1', trustDomain: 'spire-a.example' }],
     ['that is a list', []],
   ] as const) {
-    test(`is refused in an answer ${what}`, async (t) => {
-      const { publish, grant, want, run, lies } = await scene(t);
+    test(`is refused in an answer ${what}, which is in the audit log`, async (t) => {
+      const { publish, grant, want, run, lies, refused } = await scene(t);
       await publish();
       await grant();
       await want('spire-a.example', 'evil.example');
       lies.set(path, answer);
       assert.deepEqual(await run(), []);
+      const [row, ...more] = refused;
+      assert.deepEqual(more, []);
+      assert.deepEqual(
+        [row?.actor.user, row?.verb, row?.name, row?.outcome],
+        ['spiffe://lubeck.example/hansa/site', 'peer.bundle', 'lubeck.example', 'deny'],
+      );
+      if (why !== undefined) assert.match(row?.reason ?? '', why);
     });
   }
 

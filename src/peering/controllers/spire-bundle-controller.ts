@@ -24,6 +24,7 @@ import { wantedFrom } from '../grants/operated-clusters.ts';
 import { paths } from '../messages.ts';
 import { type PeerRepository, peersCollection } from '../peers/peer-repository.ts';
 import { isLive } from '../peers/peer-states.ts';
+import { isAboutAnswer } from '../peers/refused-message.ts';
 import type { PeeringSettings } from '../settings.ts';
 import { peeringLease } from './peer-controller.ts';
 
@@ -38,7 +39,7 @@ export interface SpireBundleParts {
   readonly clock: Clock;
   readonly settings: Pick<PeeringSettings, 'callTimeoutMs'>;
   readonly peers: Pick<PeerRepository, 'get'>;
-  readonly client: Pick<FederationClient, 'get'>;
+  readonly client: Pick<FederationClient, 'read'>;
 }
 
 export function spireBundleController(parts: SpireBundleParts): Controller {
@@ -98,8 +99,11 @@ async function fetchBundles(
   signal: AbortSignal,
   rejected: (cluster: string, error: unknown) => void,
 ): Promise<readonly ReceivedBundle[]> {
-  const body = await client.get(peer, paths.catalog, maxCatalogBytes, signal);
-  const { clusters } = parseCatalog(body, TrustDomain.parse(peer.metadata.name));
+  const catalog = {
+    maxBytes: maxCatalogBytes,
+    parse: (body: Buffer) => parseCatalog(body, TrustDomain.parse(peer.metadata.name)),
+  };
+  const { clusters } = await client.read(peer, paths.catalog, catalog, signal);
   const bundles: ReceivedBundle[] = [];
   let questions = 0;
   for (const { name: cluster, spireTrustDomain: trustDomain } of clusters) {
@@ -108,22 +112,16 @@ async function fetchBundles(
     questions++;
     const path = pathTo(paths.clusterBundle, { cluster });
     try {
-      const answer = await client.get(peer, path, maxClusterBundleBytes, signal);
-      bundles.push(parseClusterBundle(answer, { cluster, trustDomain }));
+      const bundle = {
+        maxBytes: maxClusterBundleBytes,
+        parse: (body: Buffer) => parseClusterBundle(body, { cluster, trustDomain }),
+      };
+      bundles.push(await client.read(peer, path, bundle, signal));
     } catch (error) {
       // One bad bundle does not hold up the others. A peer that cannot be reached keeps what it gave.
-      if (!isAboutBundle(error)) throw error;
+      if (!isAboutAnswer(error) && !hasCode(error, 'HANSA_FORBIDDEN')) throw error;
       rejected(cluster, error);
     }
   }
   return bundles;
-}
-
-function isAboutBundle(error: unknown): boolean {
-  return (
-    hasCode(error, 'HANSA_BAD_REQUEST') ||
-    hasCode(error, 'HANSA_BUNDLE_INVALID') ||
-    hasCode(error, 'HANSA_FORBIDDEN') ||
-    hasCode(error, 'HANSA_TOO_LARGE')
-  );
 }

@@ -4,8 +4,10 @@ import { type FederationPeer, federationPeerKind } from '../../api/kinds/federat
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../api/object.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { AuditDraft } from '../../core/audit/event.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import { FederatedBundles } from '../../trust/federation/federated-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
@@ -36,15 +38,15 @@ async function scene(settings = defaultPeeringSettings) {
     clock,
   );
   const federations = resourceClient<SpiffeFederation>(spiffeFederationKind, parts);
-  const denials: { readonly code?: string; readonly actor: { readonly user: string } }[] = [];
+  const denials: AuditDraft[] = [];
   /** As after a restart: nothing is remembered but what is stored. */
-  const restart = () =>
+  const restart = (unanswered = new Error('this test makes no calls')) =>
     new HeartbeatExchange({
       trustDomain: TrustDomain.parse('lubeck.example'),
       store,
       clock,
       settings,
-      connections: { call: () => Promise.reject(new Error('this test makes no calls')) },
+      connections: { call: () => Promise.reject(unanswered) },
       bundles: new FederatedBundles(store, lubeck.authority, clock),
       peers,
       federations: new PeerFederations(federations, clock),
@@ -141,6 +143,32 @@ test('a peer keeps the version that the handshake agreed on', async () => {
   assert.equal(status?.contractVersion, 2);
   assert.equal(status.lastHeartbeatAt, lastHeartbeatAt);
   assert.equal(store.revision, revision);
+});
+
+test('an answer that is too large is refused, audited and explained', async () => {
+  const { peers, restart, denials } = await scene();
+  for (const code of ['HANSA_TOO_LARGE', 'HANSA_UNREACHABLE'] as const) {
+    const error = new HansaError(code, `the answer: ${code}`);
+    const heartbeats = restart(error);
+    const peer = (await peers.get('bruges.example')) as FederationPeer;
+    const { signal } = new AbortController();
+    const message = heartbeats.message('bruges.example');
+    await assert.rejects(heartbeats.send(peer, message, signal), { code });
+    await assert.rejects(heartbeats.announce(peer, { bundleSequence: 1 }, signal), { code });
+    await heartbeats.missed('bruges.example', error);
+    const { status } = (await peers.get('bruges.example')) ?? {};
+    const shown = status?.conditions?.find(({ type }) => type === 'Reachable');
+    assert.match(shown?.message ?? '', new RegExp(code));
+  }
+  // A peer that does not answer has sent nothing that this site refuses.
+  assert.deepEqual(
+    denials.map(({ code, actor, verb }) => [code, actor.user, verb]),
+    ['heartbeat', 'announce'].map((call) => [
+      'HANSA_TOO_LARGE',
+      'spiffe://bruges.example/hansa/site',
+      `peer.${call}`,
+    ]),
+  );
 });
 
 test('a peer does not show the last heartbeat of an earlier peer of its name', async () => {

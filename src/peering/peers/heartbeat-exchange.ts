@@ -7,7 +7,6 @@ import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../api/object.ts';
 import { parseTimestamp } from '../../api/values/date-time.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
-import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -33,13 +32,13 @@ import {
   parseHeartbeat,
   paths,
 } from '../messages.ts';
-import { verbOf } from './peer-directory.ts';
 import { PeerRate } from './peer-rate.ts';
 import { type PeerRepository, type PeerStatus, peersCollection } from './peer-repository.ts';
 import { because, causeOfFailure } from './peer-cause.ts';
 import { PeerReports } from './peer-reports.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import { isLive } from './peer-states.ts';
+import { isAboutAnswer, recordRefusedMessage } from './refused-message.ts';
 import { refusalOf } from '../client/remote-error.ts';
 import type { PeeringSettings } from '../settings.ts';
 import { newsLimit } from '../timing.ts';
@@ -153,22 +152,8 @@ export class HeartbeatExchange {
 
   /** Records in the audit log that a message of the peer was refused: too large, too many, or malformed. */
   refused(name: string, error: unknown, request?: Pick<PeerRequest, 'path' | 'address'>): void {
-    const { code, message: reason } = toHansaError(error);
     const { path = paths.heartbeat, address } = request ?? {};
-    this.#parts.audit.deny({
-      actor: {
-        user: SpiffeId.of(TrustDomain.parse(name), 'hansa', 'site').toString(),
-        groups: [],
-        via: 'certificate',
-        ...(address === undefined ? {} : { address }),
-      },
-      verb: verbOf(path),
-      kind: 'FederationPeer',
-      name,
-      outcome: 'deny',
-      code,
-      reason,
-    });
+    recordRefusedMessage(this.#parts.audit, name, { path, address }, error);
   }
 
   /** Announces a new bundle of this site to the peer. */
@@ -305,22 +290,27 @@ export class HeartbeatExchange {
   ): Promise<Buffer> {
     const { name } = peer.metadata;
     const url = new URL(peer.spec.url);
-    const response = await this.#parts.connections.call(
-      { trustDomain: TrustDomain.parse(name), url },
-      {
-        method: 'POST',
-        path: pathBelow(url, path),
-        headers: { 'content-type': 'application/json' },
-        body: encodeMessage(message),
-      },
-      {
-        maxBytes: maxHeartbeatBytes,
-        timeoutMs: this.#parts.settings.callTimeoutMs,
-        signal,
-        // A repeated heartbeat or announcement changes nothing.
-        idempotent: true,
-      },
-    );
+    const response = await this.#parts.connections
+      .call(
+        { trustDomain: TrustDomain.parse(name), url },
+        {
+          method: 'POST',
+          path: pathBelow(url, path),
+          headers: { 'content-type': 'application/json' },
+          body: encodeMessage(message),
+        },
+        {
+          maxBytes: maxHeartbeatBytes,
+          timeoutMs: this.#parts.settings.callTimeoutMs,
+          signal,
+          // A repeated heartbeat or announcement changes nothing.
+          idempotent: true,
+        },
+      )
+      .catch((error: unknown) => {
+        if (isAboutAnswer(error)) recordRefusedMessage(this.#parts.audit, name, { path }, error);
+        throw error;
+      });
     const refusal = refusalOf(name, response);
     if (refusal !== undefined) throw refusal;
     return response.body;

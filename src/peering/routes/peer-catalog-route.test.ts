@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
+import type { AuditDraft } from '../../core/audit/event.ts';
 import { socketOwner } from '../../core/access/identity.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { callRoute } from '../../core/plane/test-request.ts';
@@ -19,17 +20,30 @@ const report = { contractVersions: [1], capabilities: ['catalog'], extensionSlug
 async function ask(
   answers: readonly { readonly status: number; readonly body: object }[],
   peer: object = {},
+  denials: AuditDraft[] = [],
 ): Promise<{ readonly asked: readonly string[]; readonly told: PeerCatalog }> {
   const asked: string[] = [];
   const connections = {
-    call: async (_site: unknown, { path }: { readonly path: string }) => {
+    call: async (
+      _site: unknown,
+      { path }: { readonly path: string },
+      { maxBytes }: { readonly maxBytes: number },
+    ) => {
       asked.push(path);
       const answer = answers[asked.length - 1];
       if (answer === undefined) throw new HansaError('HANSA_UNREACHABLE', 'no answer');
-      return { status: answer.status, headers: {}, body: Buffer.from(JSON.stringify(answer.body)) };
+      const body = Buffer.from(JSON.stringify(answer.body));
+      if (body.length > maxBytes) {
+        throw new HansaError('HANSA_TOO_LARGE', `it has more than ${maxBytes} bytes.`);
+      }
+      return { status: answer.status, headers: {}, body };
     },
   };
-  const client = new FederationClient({ connections, settings: { callTimeoutMs: 1000 } });
+  const client = new FederationClient({
+    connections,
+    settings: { callTimeoutMs: 1000 },
+    audit: { deny: (draft) => denials.push(draft) },
+  });
   const peers = {
     get: async (name: string) =>
       name === 'lubeck.example'
@@ -115,9 +129,34 @@ suite('the catalog of a peer', () => {
     ],
   ] as const) {
     test(`fails where the peer ${what}`, async () => {
-      await assert.rejects(ask(answers), { code });
+      const denials: AuditDraft[] = [];
+      await assert.rejects(ask(answers, {}, denials), { code });
+      // A peer that cannot answer, or does not want to, has sent nothing that this site refuses.
+      assert.deepEqual(
+        denials.map((row) => row.code),
+        code === 'HANSA_BAD_REQUEST' ? [code] : [],
+      );
     });
   }
+
+  test('that is too large is refused, audited and explained', async () => {
+    const denials: AuditDraft[] = [];
+    const capabilities = Array.from({ length: 200_000 }, (_, at) => `${'x'.repeat(45)}${at}`);
+    const answers = [
+      { status: 200, body: catalog },
+      { status: 200, body: { ...report, capabilities } },
+    ];
+    await assert.rejects(ask(answers, {}, denials), {
+      code: 'HANSA_TOO_LARGE',
+      message: /more than 16384 bytes/,
+    });
+    const [row] = denials;
+    assert.deepEqual(
+      [row?.actor.user, row?.verb, row?.name, row?.outcome],
+      ['spiffe://lubeck.example/hansa/site', 'peer.capabilities', 'lubeck.example', 'deny'],
+    );
+    assert.match(row?.reason ?? '', /more than 16384 bytes/);
+  });
 
   for (const [what, peer] of [
     ['is suspended', { status: { state: 'suspended' } }],

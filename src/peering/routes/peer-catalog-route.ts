@@ -19,7 +19,7 @@ import type { PeerRepository } from '../peers/peer-repository.ts';
 
 export interface PeerCatalogParts {
   readonly peers: Pick<PeerRepository, 'get'>;
-  readonly client: Pick<FederationClient, 'get'>;
+  readonly client: Pick<FederationClient, 'read'>;
 }
 
 /** What the API answers. */
@@ -46,14 +46,15 @@ async function askPeer({ peers, client }: PeerCatalogParts, name: string): Promi
   const peer = await peers.get(name);
   if (peer === undefined) throw new HansaError('HANSA_NOT_FOUND', `There is no peer ${name}.`);
   try {
-    const catalog = await client.get(peer, paths.catalog, maxCatalogBytes);
-    const report = await client.get(peer, paths.capabilities, maxCapabilityBytes);
-    return {
-      name,
-      denied: false,
-      ...parseCatalog(catalog, TrustDomain.parse(name)),
-      ...parseCapabilityReport(report),
-    };
+    const catalog = await client.read(peer, paths.catalog, {
+      maxBytes: maxCatalogBytes,
+      parse: (body) => parseCatalog(body, TrustDomain.parse(name)),
+    });
+    const report = await client.read(peer, paths.capabilities, {
+      maxBytes: maxCapabilityBytes,
+      parse: parseCapabilityReport,
+    });
+    return { name, denied: false, ...catalog, ...report };
   } catch (error) {
     if (hasCode(error, 'HANSA_FORBIDDEN')) return { name, denied: true };
     throw error;
