@@ -2,8 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { socketOwner } from '../../core/access/identity.ts';
 import { signCheckpoint } from '../../core/audit/checkpoint.ts';
-import { parseWitnessVerifier, verifyCosignature } from '../../core/audit/cosignature.ts';
+import {
+  parseWitnessVerifier,
+  verifyCosignature,
+  withSignatures,
+  witnessVerifier,
+} from '../../core/audit/cosignature.ts';
 import { storedCosignatures } from '../../core/audit/cosignatures.ts';
+import { signaturesBy } from '../../core/audit/note.ts';
 import { testSigner } from '../../core/audit/test-signer.ts';
 import { MemoryDatabase } from '../../core/store/memory/driver.ts';
 import { mostPassedOn } from './log-part.ts';
@@ -297,7 +303,7 @@ describe('a log that', () => {
 });
 
 describe('cosignatures', () => {
-  test('that are replayed, of another witness or forged are not taken', async () => {
+  test('that are replayed or of another witness are not taken', async () => {
     const { lubeck, bruges } = await pair();
     await acquainted(lubeck, bruges);
     const old = await bruges.witness.part(lubeck.name);
@@ -320,6 +326,30 @@ describe('cosignatures', () => {
     assert.ok(
       !lubeck.publicLog.cosignatures.list().some(({ witness }) => witness.name === novgorod.name),
     );
+  });
+
+  test('that are forged, or copied from an earlier checkpoint, are refused and audited', async () => {
+    const { lubeck, bruges } = await pair();
+    await acquainted(lubeck, bruges);
+    const key = witnessVerifier(bruges.name, bruges.publicLog.verifier);
+    const good = lubeck.publicLog.cosignatures.list();
+    const [copied] = signaturesBy(good[0]?.checkpoint ?? assert.fail(), key);
+    const { name, keyId } = key;
+    const forged = { name, keyId, signature: Buffer.alloc(72, 1) };
+    await lubeck.write(5);
+    const newest = await lubeck.audit.checkpoint();
+    for (const [at, signature] of [forged, copied ?? assert.fail()].entries()) {
+      const held = withSignatures(newest, [signature]);
+      await beat(bruges, lubeck, (part) => ({ ...part, held }));
+      assert.deepEqual(lubeck.publicLog.cosignatures.list(), good);
+      // Equal denials of a minute are one record.
+      await lubeck.clock.advance(60_000);
+      const rows = await lubeck.events('witness.refuse');
+      assert.equal(rows.length, at + 1);
+      assert.equal(rows.at(-1)?.actor.user, 'spiffe://bruges.example/hansa/site');
+      assert.match(rows.at(-1)?.reason ?? '', /cosignature of bruges\.example is forged/);
+    }
+    assert.equal(lubeck.audit.problem, undefined);
   });
 
   test('of a checkpoint that this site never signed are refused and audited', async () => {
