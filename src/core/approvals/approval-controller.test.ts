@@ -7,7 +7,7 @@ import { hasCode } from '../errors/error.ts';
 import { silentLog } from '../log/test-log.ts';
 import { MetricsRegistry } from '../metrics/registry.ts';
 import { approvalController, observeApprovals } from './approval-controller.ts';
-import { approvalTtlMs } from './approval-object.ts';
+import { approvalTtlMs, putApproval } from './approval-object.ts';
 import { Approvers } from './approvers.ts';
 import { ada, ci, confirmBruges, openApprovals } from './test-approvals.ts';
 
@@ -87,6 +87,46 @@ test('an approved Approval expires when its approver is revoked, expires, or los
     const ended = approvals().find(({ metadata }) => metadata.name === name);
     assert.match(ended?.status?.reason ?? '', /^token:ada approved it, and .*(revoked|any more)/);
   }
+});
+
+test('an Approval that was changed in the store ends, is audited and says why', async () => {
+  const { store, request, reconcile, decide, stateOf, approvals, verbs } = await scene();
+  const change = (name: string) => {
+    const found = approvals().find(({ metadata }) => metadata.name === name) ?? assert.fail();
+    const spec = { ...found.spec, change: '{"fingerprint":"cd"}' };
+    return store.commit({ put: [putApproval({ ...found, spec })] });
+  };
+  const pending = await request();
+  await change(pending);
+  // The next request does not wait for an Approval that nobody can give.
+  const approved = await request();
+  assert.notEqual(approved, pending);
+  await decide(ada, approved, 'approved');
+  assert.deepEqual(await reconcile(approved), { requeueAfterMs: approvalTtlMs });
+  await change(approved);
+  for (const [name, state] of [
+    [pending, 'rejected'],
+    [approved, 'expired'],
+  ] as const) {
+    await reconcile(name);
+    assert.equal(stateOf(name), state);
+    const found = approvals().find(({ metadata }) => metadata.name === name);
+    assert.match(found?.status?.reason ?? '', /changed in the store after it was requested/);
+  }
+  assert.deepEqual(verbs, ['approval.expired', 'approval.expired']);
+});
+
+test('a review that was changed in the store stays, and nobody can decide it', async () => {
+  const { store, gate, decide, reconcile, stateOf, approvals } = await scene();
+  await gate.review(confirmBruges, { caller: ci, origin: {} });
+  const [review] = approvals();
+  assert.ok(review !== undefined);
+  const spec = { ...review.spec, change: '{"emergency":"none"}' };
+  await store.commit({ put: [putApproval({ ...review, spec })] });
+  const { name } = review.metadata;
+  await reconcile(name);
+  assert.equal(stateOf(name), 'pending');
+  await assert.rejects(decide(ada, name, 'approved'), /hash does not match its content/);
 });
 
 test('a change of tokens, bindings and roles looks at approved Approvals again', async () => {

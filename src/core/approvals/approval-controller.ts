@@ -1,5 +1,5 @@
 // Ends Approvals: rejects those that nobody decided in time, expires those that nobody used in time or whose approver
-// may not approve any more, and deletes old ones. The gate checks all of that itself, so a late controller allows
+// may not approve any more, ends those that something other than the site changed, and deletes old ones. The gate checks all of that itself, so a late controller allows
 // nothing.
 
 import type { Approval } from '../../api/kinds/approval.ts';
@@ -15,7 +15,7 @@ import type { Store } from '../store/store.ts';
 import { approvalsCollection } from './approval-object.ts';
 import { type StandingParts, standingOf } from './approver-standing.ts';
 import type { Approvers } from './approvers.ts';
-import { hasExpired } from './decision-rules.ts';
+import { hasExpired, isIntact } from './decision-rules.ts';
 
 const controllerName = 'approvals';
 const leaseName = 'controller.approvals';
@@ -26,6 +26,9 @@ const keepMs = 7 * 24 * hourMs;
 /** With more than this many, they go sooner, so that old ones never keep new ones out. */
 const manyApprovals = 1000;
 const keepIfManyMs = hourMs;
+
+const changed =
+  'its content does not match its hash: it was changed in the store after it was requested';
 
 const approvals = recordReader<Approval>(approvalsCollection);
 
@@ -69,17 +72,20 @@ export function approvalController(parts: {
       }
       const standing = state === 'approved' ? standingOf(parts, approval, nowMs) : undefined;
       const isLost = standing?.counts === false;
-      if (!isLost && !hasExpired(spec, nowMs)) {
+      // Nobody can use or decide it. A review stays: to end it would hide what it is about.
+      const isChanged = spec.review !== true && !isIntact(spec);
+      if (!isChanged && !isLost && !hasExpired(spec, nowMs)) {
         const untilMs = Math.min(Date.parse(spec.expiresAt), standing?.untilMs ?? Infinity);
         return { requeueAfterMs: untilMs - nowMs };
       }
-      const ended =
+      const late =
         state === 'pending'
-          ? { state: 'rejected', reason: `nobody decided until ${spec.expiresAt}` }
-          : {
-              state: 'expired',
-              reason: isLost ? standing.why : `approved, but not used until ${spec.expiresAt}`,
-            };
+          ? `nobody decided until ${spec.expiresAt}`
+          : `approved, but not used until ${spec.expiresAt}`;
+      const ended = {
+        state: state === 'pending' ? 'rejected' : 'expired',
+        reason: isChanged ? changed : isLost ? standing.why : late,
+      };
       await client.patchStatus(
         name,
         (current) =>

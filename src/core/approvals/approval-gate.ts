@@ -25,7 +25,7 @@ import {
 } from './approval-object.ts';
 import { ApprovalRoom, isPendingRequest, maxApprovals } from './approval-room.ts';
 import { mayDecide, standingOf } from './approver-standing.ts';
-import { allowsUse } from './decision-rules.ts';
+import { allowsUse, isIntact } from './decision-rules.ts';
 import {
   type ApprovalMode,
   type ApprovalPolicy,
@@ -132,7 +132,7 @@ export class ApprovalGate {
       }
       const pending = same
         .map((entry) => approvals.of(entry))
-        .find((one) => isPendingRequest(one, nowMs));
+        .find((one) => isPendingRequest(one, nowMs) && isIntact(one.spec));
       if (pending !== undefined) throw approvalRequired(pending);
       try {
         this.#room.takeRequest(approvals.list(this.#parts.store), user, nowMs);
