@@ -184,7 +184,7 @@ test('an approval does not count after its approver was revoked or lost the role
   assert.equal((await create('lighters')).status, 201);
 });
 
-test('the audit log tells who tried to approve what was not theirs to approve', async () => {
+test('the audit log tells who tried to approve, edit or create what was not theirs', async () => {
   const name = approvalIn(
     await bob.request('POST', `${resources}/roles`, { body: role('wreckers') }),
   );
@@ -194,6 +194,9 @@ test('the audit log tells who tried to approve what was not theirs to approve', 
   const told = async () => (await admin.request('GET', path)).text;
   await until(async () => (await told()).includes('two-person rule'), 'the denials to be recorded');
   assert.match(await told(), /token:bob requested it, and another user must approve it/);
+  // Of an earlier test.
+  assert.match(await told(), /only spec\.decision and spec\.comment of an Approval can be set/);
+  assert.match(await told(), /the site creates Approvals/);
 });
 
 test('an invitation waits for another person, and deleting a peer is called peer.revoke', async () => {
