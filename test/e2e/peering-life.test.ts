@@ -7,6 +7,16 @@ import type { FederationPeer } from '../../src/api/kinds/federation-peer.ts';
 import { type PeeringSite, startPair } from './peering-pair.ts';
 import { until } from './until.ts';
 
+const steps = [
+  '✓ contract hard',
+  '✓ invitation hard',
+  '✓ accept hard',
+  '✓ enrol hard',
+  '– grants hard',
+  '– attach soft',
+  '– governance soft',
+];
+
 suite('two sites that peer', () => {
   let lubeck: PeeringSite;
   let bruges: PeeringSite;
@@ -23,11 +33,32 @@ suite('two sites that peer', () => {
     assert.equal(code, 0, stderr);
     assert.match(stdout, /^lubeck\.example is active\./);
     assert.match(stderr, /lubeck\.example invites bruges\.example/);
+    assert.deepEqual(
+      [...stderr.matchAll(/^ {2}([✓–✗]) (\w+) +(hard|soft)/gm)].map(([, ...step]) =>
+        step.join(' '),
+      ),
+      steps,
+    );
     assert.equal((await lubeck.until('bruges.example', 'active')).role, 'inviter');
     assert.equal((await bruges.peer('lubeck.example'))?.role, 'acceptor');
     for (const site of [lubeck, bruges]) {
       assert.match(await site.must(['get', 'spiffefederations']), /https_spiffe +True +True/);
     }
+  });
+
+  test('repeat the soft steps of their acceptance', async () => {
+    const { code, stdout, stderr } = await bruges.run(['peer', 'retry', 'lubeck.example']);
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(
+      [...stdout.matchAll(/^ {2}([✓–✗]) (\w+) +(hard|soft)/gm)].map(([, ...step]) =>
+        step.join(' '),
+      ),
+      steps,
+    );
+    assert.match(stdout, /attach +soft +this site has no overlay/);
+    const unknown = await bruges.run(['peer', 'retry', 'reval.example']);
+    assert.notEqual(unknown.code, 0);
+    assert.match(unknown.stderr, /reval\.example/);
   });
 
   test('tell each other at once what is granted', async () => {

@@ -76,7 +76,7 @@ async function previewLines(client: SiteClient, preview: InvitationPreview): Pro
 }
 
 /** Accepts the invitation, and shows the steps of the acceptance while the site takes them. */
-async function acceptShowing(
+export async function acceptShowing(
   kit: CommandKit,
   client: SiteClient,
   invitation: string,
