@@ -243,6 +243,31 @@ suite('a hostile peer', () => {
     assert.equal((await mallory.heartbeat(lubeck)).status, 403);
   });
 
+  test('is nobody under another trust domain, and cannot take its keys there', async () => {
+    const mallory = await peerOf('i.example', nowhere);
+    assert.equal((await mallory.heartbeat(lubeck)).status, 200);
+    // One is a peer already, and the other is not.
+    for (const name of ['a.example', 'j.example']) {
+      const site = `spiffe://${name}/hansa/site`;
+      const renamed = new Attacker(name, credentialOf(forgeLeaf(mallory.root, site)));
+      const told = await renamed.heartbeat(lubeck);
+      assert.equal(told.status, 403, told.text);
+      assert.match(told.text, /does not accept the certificate of the caller as that of a peer/);
+      await isAudited('peer.heartbeat', new RegExp(`claims to be ${site}`));
+      const { text } = await post('invite');
+      const { invitation } = JSON.parse(text) as { readonly invitation: string };
+      const bundle = renamed.bundle(mallory.bundle());
+      const redeemed = await renamed.redeem(lubeck, invitation, { bundle, url: nowhere });
+      assert.equal(redeemed.status, 403, redeemed.text);
+      const why = new RegExp(`it is in ${name}, but its authority is \\\\?"spiffe://i.example`);
+      assert.match(redeemed.text, why);
+      await isAudited('invitation.redeem', why);
+    }
+    assert.equal((await get('federationpeers', 'j.example')).reason, 'NotFound');
+    assert.match((await status('i.example'))?.state ?? '', /^(?:active|degraded)$/);
+    assert.equal((await mallory.heartbeat(lubeck)).status, 200);
+  });
+
   test('cannot fill the audit log with announcements', async () => {
     const mallory = await peerOf('d.example', nowhere);
     const known = (await events()).length;
