@@ -184,6 +184,7 @@ export async function startPeering(
       ...federationRoutes({
         trustDomain,
         clock,
+        audit,
         advertiseURL,
         federations,
         inviter,

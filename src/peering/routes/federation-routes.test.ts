@@ -8,6 +8,7 @@ import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { PeerDirectory } from '../../core/plane/route.ts';
 import { callRoute } from '../../core/plane/test-request.ts';
 import { type FeatureNames, hashOfNames, ownNames } from '../features.ts';
+import { testIdentity } from '../handshake/test-handshake.ts';
 import { maxHeartbeatBytes, paths } from '../messages.ts';
 import { HeartbeatExchange, type HeartbeatParts } from '../peers/heartbeat-exchange.ts';
 import { defaultPeeringSettings } from '../settings.ts';
@@ -16,6 +17,7 @@ import { federationRoutes, type FederationRoutesParts } from './federation-route
 
 const bruges = TrustDomain.parse('bruges.example');
 const lubeck = TrustDomain.parse('lubeck.example');
+const reval = await testIdentity('reval.example');
 const beat = { contractVersion: 1, bundleSequence: 0, offers: [] };
 
 /** The federation API of lubeck, called by its live peer bruges. */
@@ -35,6 +37,7 @@ function scene() {
   const routes = federationRoutes({
     trustDomain: lubeck,
     clock,
+    audit: { deny: (draft: AuditDraft) => void denials.push(draft) },
     heartbeats,
     federations: { announced: async () => undefined },
     results: { add: ({ result }: { readonly result: string }) => void results.push(result) },
@@ -46,7 +49,7 @@ function scene() {
   const call = (path: string, body: string | Buffer) =>
     callRoute(
       routes.find((route) => route.path === path),
-      { body, svid: () => svid, address: '192.0.2.7' },
+      { body, svid: () => svid, address: '192.0.2.7', peerChain: reval.chain },
       { peers },
     );
   return {
@@ -150,4 +153,43 @@ test('an announcement that cannot be read is audited under its own verb', async 
     code: 'HANSA_BAD_REQUEST',
   });
   assert.equal(denials[0]?.verb, 'peer.announce');
+});
+
+suite('a stranger', () => {
+  const good = {
+    contractVersions: [1],
+    secret: Buffer.alloc(32).toString('base64url'),
+    trustDomain: 'reval.example',
+    url: 'https://reval.example:8443',
+    bundle: '{}',
+  };
+  const redeem = (changes: object) => JSON.stringify({ ...good, ...changes });
+  const capabilities = Array.from({ length: 200_000 }, (_, at) => `${'x'.repeat(45)}${at}`);
+  for (const [what, path, body, code, why] of [
+    ['10 MB of capabilities', paths.redeem, redeem({ capabilities }), 'HANSA_TOO_LARGE', /./],
+    [
+      'thousands of capabilities',
+      paths.redeem,
+      redeem({ capabilities: Array.from({ length: 4096 }, (_, at) => `c${at}`) }),
+      'HANSA_BAD_REQUEST',
+      /capabilities has more than 64 entries/,
+    ],
+    ['a short secret', paths.redeem, redeem({ secret: 'AAAA' }), 'HANSA_BAD_REQUEST', /secret/],
+    ['what is no JSON', paths.preview, '{', 'HANSA_BAD_REQUEST', /it is not JSON/],
+  ] as const) {
+    test(`who sends ${what} is refused, audited and told why`, async () => {
+      const { call, denials } = scene();
+      await assert.rejects(call(path, body), { code, message: why });
+      const [row, ...more] = denials;
+      assert.deepEqual(more, []);
+      const verb = `invitation.${path.split('/').at(-1)}`;
+      assert.deepEqual(
+        [row?.actor.user, row?.actor.address, row?.verb, row?.outcome, row?.code],
+        ['system:anonymous', '192.0.2.7', verb, 'deny', code],
+      );
+      assert.match(row?.reason ?? '', why);
+      // Anybody can claim a name.
+      assert.equal(row?.name, undefined);
+    });
+  }
 });

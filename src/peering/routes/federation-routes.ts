@@ -2,7 +2,8 @@
 
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import { HansaError, hasCode } from '../../core/errors/error.ts';
+import type { Audit } from '../../core/audit/log.ts';
+import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
 import type { Counter } from '../../core/metrics/metrics.ts';
 import {
   type FederationRequest,
@@ -16,6 +17,7 @@ import { crossed } from '../handshake/crossing.ts';
 import type { Handshake } from '../handshake/handshake.ts';
 import type { HeartbeatExchange } from '../peers/heartbeat-exchange.ts';
 import type { Inviter } from '../handshake/inviter.ts';
+import { refusedActor } from '../handshake/redeemer.ts';
 import {
   agreedByDefault,
   encodeMessage,
@@ -39,6 +41,7 @@ import { ownFeatures } from '../features.ts';
 export interface FederationRoutesParts {
   readonly trustDomain: TrustDomain;
   readonly clock: Clock;
+  readonly audit: Pick<Audit, 'deny'>;
   readonly advertiseURL: () => string;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
@@ -61,7 +64,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
       // The caller proves that it knows the secret of the invitation.
       allow: 'public',
       handle: async (request) => {
-        const message = parsePreviewRequest(await request.body(maxMessageBytes));
+        const message = await readStranger(request, 'invitation.preview', parsePreviewRequest);
         return answer(await inviter.preview(message, strangerOf(request)));
       },
     }),
@@ -72,7 +75,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
       // The site has no bundle of the caller yet. The handler verifies the certificate.
       allow: 'certificate',
       handle: async (request) => {
-        const message = parseRedeemRequest(await request.body(maxMessageBytes));
+        const message = await readStranger(request, 'invitation.redeem', parseRedeemRequest);
         const invitation = await inviter.redeem(message, strangerOf(request));
         const peer = await handshake.admit(message.trustDomain.name);
         const state = peer?.status?.state;
@@ -130,6 +133,24 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
     }),
   ];
 
+  /** A message of a stranger that is too large or malformed is also in the audit log. What it claims is not. */
+  async function readStranger<T>(
+    request: FederationRequest,
+    verb: string,
+    parse: (body: Buffer) => T,
+  ): Promise<T> {
+    try {
+      return parse(await request.body(maxMessageBytes));
+    } catch (error) {
+      if (refusals.some((code) => hasCode(error, code))) {
+        const { code, message: reason } = toHansaError(error);
+        const actor = refusedActor(strangerOf(request));
+        parts.audit.deny({ actor, verb, kind: 'FederationPeer', outcome: 'deny', code, reason });
+      }
+      throw error;
+    }
+  }
+
   /** A message that is too large, comes too often or is malformed is also in the audit log. */
   async function read<T>(
     request: PeerRequest,
@@ -166,7 +187,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
   }
 }
 
-/** The errors that the message of a peer causes. */
+/** The errors that the message of another site causes. */
 const refusals = ['HANSA_BAD_REQUEST', 'HANSA_TOO_LARGE', 'HANSA_TOO_MANY_REQUESTS'] as const;
 
 function strangerOf({ peerChain, address }: FederationRequest) {
