@@ -8,9 +8,11 @@ import { openStore } from '../store/open.ts';
 import type { AuditLog, Store } from '../store/store.ts';
 import { type SignedCheckpoint, signCheckpoint } from './checkpoint.ts';
 import { noteSigner } from './note.ts';
+import { cosign, withSignatures, witnessVerifier } from './cosignature.ts';
+import type { Cosigned } from './cosignatures.ts';
 import { type AuditEvent, encodeEvent } from './event.ts';
 import { exportLog, type ProofFile, proofFile } from './export.ts';
-import { inclusionProof } from './proof.ts';
+import { inclusionProof, rootHashAt } from './proof.ts';
 import { verifyExport, verifyLog, verifyProof } from './verify.ts';
 
 function signerOf(seed: number): ReturnType<typeof noteSigner> {
@@ -270,5 +272,37 @@ describe('one event with its proof', () => {
       );
     }
     assert.throws(() => verifyProof('nonsense'), /does not begin with JSON/);
+  });
+});
+
+describe('an export of a log with many witnesses', () => {
+  const exportWith = async (count: number, nameOf: (at: number) => string) => {
+    const cosigned: Cosigned[] = [];
+    for (let at = 0; at < count; at++) {
+      const older = size - at;
+      const rootHash = await rootHashAt(store.auditLog, older);
+      const bare = await signCheckpoint(signer, { size: older, rootHash });
+      const name = nameOf(at);
+      const made = withSignatures(bare, [await cosign(bare, name, signer, 1_700_000_000)]);
+      const witness = witnessVerifier(name, key);
+      cosigned.push({ witness, checkpoint: made, timeSeconds: 1_700_000_000 });
+    }
+    const pieces: Buffer[] = [];
+    for await (const piece of exportLog(store.auditLog, checkpoint, key, cosigned)) {
+      pieces.push(piece);
+    }
+    return verifyExport(pieces, { key });
+  };
+
+  test('carries at most 256 cosigned checkpoints, those of the largest sizes', async () => {
+    const { cosigned } = await exportWith(300, (at) => `w${at}.example`);
+    assert.equal(cosigned.length, 256);
+    assert.equal(cosigned[0]?.witness, 'w0.example');
+    assert.ok(!cosigned.some(({ witness }) => witness === 'w256.example'));
+  });
+
+  test('carries fewer with the longest names, and is read', async () => {
+    const { cosigned } = await exportWith(256, (at) => `${'w'.repeat(246)}${at}.example`);
+    assert.ok(cosigned.length > 100 && cosigned.length < 256, String(cosigned.length));
   });
 });
