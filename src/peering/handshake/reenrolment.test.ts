@@ -321,14 +321,15 @@ suite('a site with new keys that accepts its re-enrolment', () => {
   });
   const acceptFrom = async (site: TestPeerSite, invitation: Invitation): Promise<void> => {
     const peer = await brugesAt(site);
-    assert.ok(await reenrolsHere(site.parts, peer, invitation));
+    const again = await reenrolsHere(site.parts, peer, invitation);
+    assert.ok(again !== undefined);
     const { name } = invitation.trustDomain;
     const id = invitationId(secretDigest(invitation.secret));
     const sealed = await site.parts.sealer.seal(secretPlace(name, id), invitation.secret);
     const record = {
       invitation: id,
       url: invitation.url.href,
-      keys: invitation.keys.map((key) => key.toString('hex')),
+      keys: again.keys.map((key) => key.toString('hex')),
       expiresAtMs: invitation.expiresAtMs,
       atMs: site.clock.now(),
       state: 'proposed',
@@ -364,7 +365,7 @@ suite('a site with new keys that accepts its re-enrolment', () => {
     });
     assert.equal(site.store.revision, revision);
     const { reenrols: _none, ...ordinary } = from(site, keysOf(lost));
-    assert.equal(await reenrolsHere(site.parts, await brugesAt(site), ordinary), false);
+    assert.equal(await reenrolsHere(site.parts, await brugesAt(site), ordinary), undefined);
   });
 
   test('accepts other keys after an operator said that the known ones are lost', async () => {
@@ -396,6 +397,12 @@ suite('a site with new keys that accepts its re-enrolment', () => {
     assert.deepEqual([state, cause, reason], ['proposed', 'NeedsInvitation', 'bruges says no.']);
     assert.match(await hintAt(site), /^Ask the operator of bruges\.example for a new invitation/);
     isRejected = false;
+    // Nobody said that its keys are lost, so they still count.
+    const others = from(site, keysOf(rebuilt), { secret: Buffer.alloc(32, 10) });
+    await assert.rejects(reenrolsHere(site.parts, await brugesAt(site), others), {
+      code: 'HANSA_INVITATION_REFUSED',
+      message: /pins none of the keys that this site knows/,
+    });
     await acceptFrom(site, from(site, keysOf(lost), { secret: Buffer.alloc(32, 10) }));
     await site.handshake.reconcile(bruges, signal);
     assert.equal((await statusAt(site)).state, 'enrolled');

@@ -117,31 +117,46 @@ async function begin(
 }
 
 /**
- * Whether an invitation re-enrols this site at a peer that this site still has. Throws if the invitation
- * does not come from that very peer: it must pin a key that this site trusts for the peer, unless the peer
- * re-enrols here, too. So nobody takes the place of a peer with an invitation.
+ * The invitation with only the keys by which its site may prove itself; undefined if it does not re-enrol this
+ * site at a peer that this site still has. Throws if it does not come from that very peer: it must pin a key that
+ * this site knows of the peer, unless an operator said that all of them are lost. An invitation can pin known keys
+ * beside others, because they are public, so the others do not count. So nobody takes the place of a peer with an
+ * invitation.
  */
 export async function reenrolsHere(
-  { federations }: Pick<ReenrolmentParts, 'federations'>,
+  parts: Pick<ReenrolmentParts, 'federations' | 'peerings'>,
   peer: FederationPeer | undefined,
-  { reenrols, trustDomain, keys }: Invitation,
-): Promise<boolean> {
-  if (reenrols !== true || peer?.status?.state === undefined) return false;
-  const { name } = trustDomain;
-  const pinned = keys.map((key) => key.toString('hex'));
-  const { state, lostKeys = [] } = peer.status;
-  if (isReenrolling(peer.status)) {
-    if (!pinned.some((key) => lostKeys.includes(key))) return true;
+  invitation: Invitation,
+): Promise<Invitation | undefined> {
+  if (invitation.reenrols !== true || peer?.status?.state === undefined) return undefined;
+  const { name } = peer.metadata;
+  const { state, role, lostKeys = [] } = peer.status;
+  const pinned = (known: readonly string[]): readonly Buffer[] =>
+    invitation.keys.filter((key) => known.includes(key.toString('hex')));
+  const isAgain = isReenrolling(peer.status);
+  if (isAgain && pinned(lostKeys).length > 0) {
     throw peeringError(
       'HANSA_INVITATION_REFUSED',
       `Cannot accept the invitation: it pins a key of ${name} that is lost, as an operator of this site said (hansa peer reenrol). Ask ${name} for an invitation with its new keys.`,
     );
   }
-  if (nextState({ state }, 'reenrol') === undefined) return false;
-  const { current } = await federations.keysOf(name);
-  if (pinned.some((key) => current.includes(key))) return true;
+  if (isAgain && role === 'inviter') return invitation;
+  if (!isAgain && nextState({ state }, 'reenrol') === undefined) return undefined;
+  const keys = pinned(await knownKeys(parts, peer, isAgain));
+  if (keys.length > 0) return { ...invitation, keys };
   throw peeringError(
     'HANSA_INVITATION_REFUSED',
     `Cannot accept the invitation: ${name} is a peer (${state}), and the invitation pins none of the keys that this site knows of it. If ${name} has lost its keys too, let it start over first: hansa peer reenrol ${name}. Otherwise the invitation is not from ${name}.`,
   );
+}
+
+/** In hex. After an acceptance without success, the peer has no bundle here, but the record has its keys. */
+async function knownKeys(
+  { federations, peerings }: Pick<ReenrolmentParts, 'federations' | 'peerings'>,
+  { metadata: { name, uid } }: FederationPeer,
+  isAgain: boolean,
+): Promise<readonly string[]> {
+  if (!isAgain) return (await federations.keysOf(name)).current;
+  const record = peerings.acceptances.get(name)?.value;
+  return record?.madeUid === uid ? record.keys : [];
 }

@@ -225,7 +225,10 @@ function bodyOf(request: ApiRequest): Promise<Readonly<Record<string, unknown>>>
   return request.json(maxBodyBytes, objectOf);
 }
 
-/** Parses the line and checks everything that needs no call to the inviting site. */
+/**
+ * Parses the line and checks everything that needs no call to the inviting site. The result has only the keys by
+ * which that site may prove itself.
+ */
 async function invitationOf(parts: OperatorRoutesParts, line: unknown): Promise<Invitation> {
   const { trustDomain, own, clock, peers, peerings } = parts;
   if (typeof line !== 'string') {
@@ -266,7 +269,8 @@ async function invitationOf(parts: OperatorRoutesParts, line: unknown): Promise<
   }
   const isSame = peer?.status?.invitation === invitationId(secretDigest(invitation.secret));
   if (isSame && (state === 'proposed' || state === 'accepted')) return invitation;
-  if (!isSame && (await reenrolsHere(parts, peer, invitation))) return invitation;
+  const again = isSame ? undefined : await reenrolsHere(parts, peer, invitation);
+  if (again !== undefined) return again;
   throw isSame
     ? peeringError(
         'HANSA_INVITATION_REDEEMED',
@@ -330,6 +334,8 @@ async function accept(
     const sealed = await sealer.seal(secretPlace(name, id), invitation.secret);
     const before = await parts.peers.get(name);
     const spent = await parts.approvals.allow(acceptRequest(invitation, id, before), by);
+    // Checked again: the peer may have changed since the invitation was read.
+    const again = await reenrolsHere(parts, before, invitation);
     const row = audit.record({
       ...requestedBy(by),
       verb: 'peer.accept',
@@ -341,7 +347,7 @@ async function accept(
     const record: AcceptanceRecord = {
       invitation: id,
       url: invitation.url.href,
-      keys: invitation.keys.map((key) => key.toString('hex')),
+      keys: (again ?? invitation).keys.map((key) => key.toString('hex')),
       expiresAtMs: invitation.expiresAtMs,
       atMs: clock.now(),
       ...(before?.status?.state === 'revoked' ? { replaces: before.metadata.uid } : {}),
@@ -350,8 +356,7 @@ async function accept(
       state: initialState,
       secret: sealed.toString('base64'),
     };
-    // Checked again: the peer may have changed since the invitation was read.
-    if (before !== undefined && (await reenrolsHere(parts, before, invitation))) {
+    if (before !== undefined && again !== undefined) {
       await acceptAgain(parts, before, known, record, [row], by, spent);
     } else await handshake.acceptances.put(name, known, record, [row], spent);
   }

@@ -24,6 +24,7 @@ import {
   redeemAgain,
   withBruges,
 } from '../handshake/test-reenrolment.ts';
+import { peeringError } from '../errors.ts';
 import { peeringPaths } from '../paths.ts';
 import { acceptWaitMs } from '../timing.ts';
 import { operatorRoutes, type PeerSummary } from './operator-routes.ts';
@@ -141,11 +142,16 @@ suite('a request to re-enrol a peer', () => {
 });
 
 suite('an invitation to re-enrol this site', () => {
-  const line = ({ clock }: TestPeerSite, identity: typeof lost, isAgain = true): string =>
+  const line = (
+    { clock }: TestPeerSite,
+    identity: typeof lost,
+    isAgain = true,
+    keys = keyDigests(identity.authority.bundle),
+  ): string =>
     encodeInvitation({
       url: new URL('https://bruges.example:8443/'),
       trustDomain: lost.trustDomain,
-      keys: keyDigests(identity.authority.bundle),
+      keys,
       secret: Buffer.alloc(32, 7),
       expiresAtMs: clock.now() + 60_000,
       ...(isAgain ? { reenrols: true } : {}),
@@ -174,6 +180,31 @@ suite('an invitation to re-enrol this site', () => {
     assert.equal((await brugesAt(site)).metadata.uid, uid);
     const verbs = site.rows.map(({ verb }) => verb);
     for (const verb of ['peer.accept', 'peer.reenrol']) assert.ok(verbs.includes(verb), verb);
+  });
+
+  test('is redeemed only at a site with a key that this site knows of the peer', async () => {
+    const asked: string[][] = [];
+    const site = await withBruges({
+      preview: (invitation) => {
+        asked.push(invitation.keys.map((key) => key.toString('hex')));
+        return preview(invitation);
+      },
+      redeem: async ({ keys }) => {
+        asked.push(keys.map((key) => key.toString('hex')));
+        throw peeringError('HANSA_PEER_UNREACHABLE', 'no answer');
+      },
+    });
+    // The public keys of the peer are known to everybody.
+    const [known] = keyDigests(lost.authority.bundle);
+    const keys = [...keyDigests(rebuilt.authority.bundle), ...keyDigests(lost.authority.bundle)];
+    const invitation = line(site, lost, true, keys);
+    const answer = ask<PeerSummary>(site, { invitation }, accepted);
+    const isBegun = async () => (await brugesAt(site)).status?.state === 'proposed';
+    while (!(await isBegun())) await new Promise((next) => void setImmediate(next));
+    await site.handshake.reconcile(bruges, signal);
+    await site.clock.advance(acceptWaitMs);
+    await answer;
+    assert.deepEqual(asked, [[known?.toString('hex')], [known?.toString('hex')]]);
   });
 
   test('waits for an approval that says what it is', async () => {
