@@ -106,13 +106,14 @@ export class PublicLog {
   }
 
   /**
-   * The checkpoint for a peer that holds one of `size` records. Another replica of this site may have signed that
-   * one, and an older one would look like a log that shrank.
+   * The checkpoint for a peer that knows checkpoints of these sizes. Another replica of this site may have signed
+   * them, and an older one would look like a log that shrank, or like another log.
    */
-  async checkpointFrom(size: number): Promise<SignedCheckpoint | undefined> {
+  async checkpointFrom(sizes: readonly number[]): Promise<SignedCheckpoint | undefined> {
     const { audit } = this.#options;
-    const { checkpoint } = this;
-    const isOlder = checkpoint !== undefined && checkpoint.size < size && size <= this.size;
+    await this.#read(Math.max(0, ...sizes));
+    const { checkpoint, size: readable } = this;
+    const isOlder = sizes.some((size) => size <= readable && size > (checkpoint?.size ?? size));
     return isOlder && this.problem === undefined ? audit.checkpoint() : checkpoint;
   }
 
@@ -142,8 +143,7 @@ export class PublicLog {
       return false;
     }
     verifyCheckpoint(held, this.verifier);
-    // Another replica of this site may have written more. A commit shows all of it.
-    if (held.size > auditLog.size) await commitFenced(store, {});
+    await this.#read(held.size);
     let root = this.#roots.get(held.size);
     if (root === undefined && held.size <= auditLog.size) {
       root = await rootHashAt(auditLog, held.size);
@@ -157,6 +157,11 @@ export class PublicLog {
 
   stop(): Promise<void> {
     return this.cosignatures.stop();
+  }
+
+  /** Another replica of this site may have written more. A commit shows all of it. */
+  async #read(size: number): Promise<void> {
+    if (size > this.size) await commitFenced(this.#options.store, {});
   }
 
   /** The cosignatures of the current origin. */

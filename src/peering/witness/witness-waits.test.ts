@@ -231,4 +231,29 @@ describe('replicas of a site', () => {
     await bruges.witness.heard({ name: 'lubeck.example', uid }, answer, sent);
     assert.equal(finding(bruges, 'lubeck.example'), undefined);
   });
+
+  test('prove a checkpoint to a peer that has it from another peer', async () => {
+    const database = new MemoryDatabase();
+    const first = await testWitnessSite('lubeck.example', { seed: 1, database });
+    const second = await testWitnessSite('lubeck.example', { seed: 1, database });
+    const bruges = await testWitnessSite('bruges.example', { seed: 2, passesOn: true });
+    const riga = await testWitnessSite('riga.example', { seed: 3, passesOn: true });
+    await acquainted(first, bruges);
+    await acquainted(first, riga);
+    await acquainted(riga, bruges);
+    // Its own last checkpoint is newer than the one that bruges holds.
+    await second.write(1);
+    await first.write(9);
+    await beat(first, riga);
+    await beat(riga, bruges);
+    const sent = overWire(await bruges.witness.part('lubeck.example'));
+    assert.ok(sent.asks.some((size) => size > second.store.auditLog.size));
+    const sender = { name: bruges.name, uid: await first.addPeer(bruges.name) };
+    await second.witness.heard(sender, sent);
+    const answer = overWire(await second.witness.answer(bruges.name, sent));
+    const uid = await bruges.addPeer('lubeck.example');
+    await bruges.witness.heard({ name: 'lubeck.example', uid }, answer, sent);
+    assert.equal(finding(bruges, 'lubeck.example'), undefined);
+    assert.deepEqual(overWire(await bruges.witness.part('lubeck.example')).asks, []);
+  });
 });

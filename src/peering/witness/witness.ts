@@ -106,11 +106,11 @@ export class Witness {
   async #part(name: string, last: LogPart | undefined): Promise<LogPart> {
     const { publicLog, store, passesOn } = this.#parts;
     if (this.logs.get(name) !== undefined) this.awaited.look(name);
-    const checkpoint = await publicLog.checkpointFrom(last?.held?.size ?? 0);
+    const sizes = [last?.held?.size ?? 0, ...(last?.asks ?? [])];
+    const checkpoint = await publicLog.checkpointFrom(sizes);
     const proofs: LogProof[] = [];
-    const sizes = checkpoint === undefined ? [] : [last?.held?.size ?? 0, ...(last?.asks ?? [])];
     for (const from of new Set(sizes)) {
-      const hashes = await publicLog.proof(from, checkpoint as SignedCheckpoint);
+      const hashes = checkpoint && (await publicLog.proof(from, checkpoint));
       if (hashes !== undefined && from > 0) proofs.push({ from, hashes });
     }
     const holds = await this.#held(name);
