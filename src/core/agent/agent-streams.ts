@@ -210,21 +210,18 @@ export class AgentStreams {
         probe: () => stream.probe(),
         end: (error) => stream.end(error),
       });
+      const holdings = this.#parts.holdings?.opened(stream.agent);
+      const end = (): void => {
+        // First: the release stores what the agent holds.
+        holdings?.ended();
+        release();
+      };
       // It may have ended during the claim.
       if (ended.aborted) {
-        release();
+        end();
         return;
       }
-      const holdings = this.#parts.holdings?.opened(stream.agent);
-      ended.addEventListener(
-        'abort',
-        () => {
-          // First: the release stores what the agent holds.
-          holdings?.ended();
-          release();
-        },
-        { once: true },
-      );
+      ended.addEventListener('abort', end, { once: true });
       const isOurs = hello.held?.version.incarnation === this.#parts.incarnation;
       const held = isOurs ? hello.held : undefined;
       if (held !== undefined) await this.#catchUp.reach(held.version, ended);

@@ -33,6 +33,7 @@ import { agentDirectory } from '../join/agent-directory.ts';
 import { Members } from '../join/members.ts';
 import { openAuthority } from '../workload/test-workload-site.ts';
 import { agentChannel } from './agent-channel.ts';
+import { holdingsCollection } from './holdings/holdings-records.ts';
 import { silentLog } from '../../core/log/test-log.ts';
 
 const root = forgeRoot('lubeck.example');
@@ -276,5 +277,20 @@ suite('the channel on the federation listener', () => {
     assert.equal((await before.ended).status, 14);
     await after.until(() => after.received.length > 0);
     assert.equal(members.get('agent/crane')?.member.conflictedAtMs, undefined);
+  });
+
+  test('does not believe what the agent held before a stream whose end is not stored', async (t) => {
+    const { store, dial } = await site(t);
+    const bytes = Buffer.from('{"peers":[]}');
+    await store.commit({
+      put: [{ collection: holdingsCollection, name: 'crane', encode: () => bytes }],
+    });
+    const before = open(dial(leafOf('crane')), 1);
+    await before.until(() => before.received.length > 0);
+    assert.ok(store.get(holdingsCollection, 'crane'));
+    const after = open(dial(leafOf('crane')), 1);
+    await before.ended;
+    await after.until(() => after.received.length > 0);
+    assert.equal(store.get(holdingsCollection, 'crane'), undefined);
   });
 });

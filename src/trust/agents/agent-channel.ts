@@ -47,6 +47,7 @@ export function agentChannel(parts: AgentChannelParts): AgentChannel {
   const sessions = new SessionClaims({
     ...parts,
     released: (agent) => holdings.released(agent),
+    lost: (agent) => holdings.lost(agent),
     replica: random.uuid(),
     conflicts: {
       problemOf: (agent) => {

@@ -18,6 +18,9 @@ import {
 import { SessionClaims } from './session-claims.ts';
 import { silentLog } from '../../core/log/test-log.ts';
 
+/** What agents held when their claims were released. */
+const heldCollection = 'held';
+
 /** Two replicas of a site. Each asks the database every second, as the renewal of leases does. */
 async function site() {
   const clock = new VirtualClock();
@@ -38,6 +41,7 @@ async function site() {
           log: silentLog,
           audit,
           replica: name,
+          lost: (agent) => ({ delete: [{ collection: heldCollection, name: agent }] }),
           conflicts: {
             problemOf: (agent) => conflicted.get(agent),
             mark: async (agent, why, rows) => {
@@ -81,6 +85,12 @@ async function connect(replica: Site['one'], session: string, memory = new Agent
   return { agent, state };
 }
 
+const holds = async ({ store }: Site['one']): Promise<void> => {
+  const place = { collection: heldCollection, name: 'crane' };
+  await store.commit({ put: [{ ...place, encode: () => Buffer.from('{}') }] });
+};
+const isHeld = ({ store }: Site['one']): boolean =>
+  store.get(heldCollection, 'crane') !== undefined;
 const holderOf = (store: Store): string | undefined => agentSession(store, 'crane')?.replica;
 
 suite('a claim', () => {
@@ -94,10 +104,22 @@ suite('a claim', () => {
     assert.equal(holderOf(one.store), undefined);
   });
 
+  test('after one that was released leaves what its release stored', async () => {
+    const { one } = await site();
+    const { agent } = await connect(one, 'a');
+    agent.close();
+    await quiet();
+    await holds(one);
+    await connect(one, 'b');
+    assert.ok(isHeld(one));
+  });
+
   test('of the same process replaces the one before at once', async () => {
     const { one } = await site();
     const before = await connect(one, 'a');
+    await holds(one);
     const after = await connect(one, 'a');
+    assert.ok(!isHeld(one));
     assert.equal(before.state.ended?.code, 'HANSA_UNAVAILABLE');
     assert.equal(after.agent.states.length, 1);
     assert.equal(holderOf(one.store), 'one');
@@ -152,12 +174,14 @@ suite('a claim', () => {
         },
       ],
     });
+    await holds(parts.one);
     await quiet();
     const after = await connect(parts.one, 'b');
     assert.equal(after.agent.states.length, 0);
     await parts.clock.advance(6_001);
     await quiet();
     assert.equal(after.agent.states.length, 1);
+    assert.ok(!isHeld(parts.one));
     assert.equal(parts.conflicted.size, 0);
   });
 });

@@ -36,6 +36,8 @@ export interface SessionClaimsParts {
   };
   /** Changes that belong to the end of the agent's stream, in the commit that releases its claim. */
   readonly released?: (agent: string) => Pick<Commit, 'put' | 'delete'>;
+  /** Changes that belong to the end of a claim that its holder did not release, in the commit that ends it. */
+  readonly lost?: (agent: string) => Pick<Commit, 'delete'>;
 }
 
 /**
@@ -106,7 +108,7 @@ export class SessionClaims implements AgentSessions {
         const live: Live = { stream, claimant, isHeld: false };
         this.#add(live);
         try {
-          live.isHeld = await this.#write(agent, revision, next);
+          live.isHeld = await this.#write(agent, revision, next, this.#lost(agent, record));
         } finally {
           if (!live.isHeld) this.#remove(agent, claimant);
         }
@@ -164,8 +166,13 @@ export class SessionClaims implements AgentSessions {
         continue;
       }
       // Neither the holder nor its replica has answered.
-      if (await this.#write(agent, now, undefined)) return;
+      if (await this.#write(agent, now, undefined, this.#lost(agent, record))) return;
     }
+  }
+
+  #lost(agent: string, record: SessionRecord | undefined): Pick<Commit, 'delete'> {
+    const wasReleased = record === undefined || record.holder.hasEnded === true;
+    return wasReleased ? {} : (this.#parts.lost?.(agent) ?? {});
   }
 
   /** Resolves at the next change of the record, after `withinMs`, or when the stream ends. */

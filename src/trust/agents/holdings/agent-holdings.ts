@@ -91,13 +91,19 @@ export class HeldByAgents implements AgentHoldings, RemoteEnforcement {
 
   /** The changes with which the end of the agent's stream is stored. */
   released(agent: string): Pick<Commit, 'put' | 'delete'> {
-    const place = { collection: holdingsCollection, name: agent };
     if (!this.#left.has(agent)) return {};
     const peers = this.#left.get(agent);
+    if (peers === undefined) return this.lost(agent);
+    const place = { collection: holdingsCollection, name: agent };
     const known = this.#parts.store.get(holdingsCollection, agent);
-    if (peers === undefined) return known === undefined ? {} : { delete: [place] };
     const bytes = Buffer.from(JSON.stringify({ peers }));
     return known?.value.equals(bytes) === true ? {} : { put: [{ ...place, encode: () => bytes }] };
+  }
+
+  /** The changes with which another stream takes the place of one whose end is not stored. */
+  lost(agent: string): Pick<Commit, 'delete'> {
+    const known = this.#parts.store.get(holdingsCollection, agent);
+    return known === undefined ? {} : { delete: [{ collection: holdingsCollection, name: agent }] };
   }
 
   connected(peer: string, known: ReadonlySet<string>): ReadonlyMap<string, boolean> {
