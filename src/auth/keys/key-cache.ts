@@ -406,7 +406,7 @@ export class KeyCache implements ClusterKeys {
       held.fetchedMs = startedMs - ageMs;
       held.dueMs = clock.monotonic() + keyTiming.refreshMs * (1 - jitter * random.unit());
       // Not awaited: reviews need not wait for the disk.
-      const kept = this.#parts.memory?.keep(held.cluster, held.keys, peering);
+      const kept = this.#parts.memory?.keep(held.cluster, held.keys, startedAtMs, peering);
       if (held.cluster.peer === undefined && held.keys.version !== before) {
         void kept?.then(() => this.#endCopies());
       }

@@ -83,12 +83,20 @@ export class KeyMemory {
     return { keys, from: stored.from, fetchedAtMs: this.#fetchedAtMs(cluster.name, stored) };
   }
 
-  /** Commits only where the keys changed. The time of the fetch is a live fact. */
-  async keep(cluster: StoredCluster, keys: KeySet, peering?: string): Promise<void> {
+  /**
+   * Commits only where the keys changed. The time of the fetch is a live fact. `seenAtMs`: when this site got the
+   * keys. A peer says how old they are, and could claim that it published a key before others did.
+   */
+  async keep(
+    cluster: StoredCluster,
+    keys: KeySet,
+    seenAtMs: number,
+    peering?: string,
+  ): Promise<void> {
     const { store, log } = this.#parts;
     const { name } = cluster;
     try {
-      if (!(await this.#keepOnce(cluster, keys, peering))) return;
+      if (!(await this.#keepOnce(cluster, keys, seenAtMs, peering))) return;
       const { version, fetchedAtMs } = keys;
       store.facts.merge(keysCollection, name, { uid: cluster.uid, version, fetchedAtMs });
     } catch (error) {
@@ -152,6 +160,7 @@ export class KeyMemory {
   async #keepOnce(
     cluster: StoredCluster,
     keys: KeySet,
+    seenAtMs: number,
     peering: string | undefined,
   ): Promise<boolean> {
     const { store, find } = this.#parts;
@@ -172,7 +181,7 @@ export class KeyMemory {
       changedAtMs: keys.fetchedAtMs,
       keys: keys.keys.map((key) => {
         const id = idOf(key);
-        return { jwk: jwkOf(key), id, sinceMs: since.get(id) ?? keys.fetchedAtMs };
+        return { jwk: jwkOf(key), id, sinceMs: since.get(id) ?? seenAtMs };
       }),
     };
     const bytes = Buffer.from(JSON.stringify(next));

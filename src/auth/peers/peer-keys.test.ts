@@ -169,6 +169,23 @@ suite('the keys of a cluster of a peer', () => {
     assert.deepEqual(scene.state()?.copiedFrom, ['app9']);
   });
 
+  test('do not displace those of another peer, however old the peer says that they are', async () => {
+    const scene = await peerScene();
+    await scene.peer({ clusters: ['app7'] }, 'riga.example');
+    const honest = { trustDomain: 'riga.example', cluster: 'app7' };
+    await scene.site.create('honest', { issuer, peer: honest });
+    scene.answer({ keys: { a: 0 } }, 'app7');
+    await scene.fetch('honest');
+    await scene.clock.advance(firstByMs / 2);
+    scene.answer({ keys: { a: 0 }, ageSeconds: 86_000 });
+    await scene.fetch();
+    assert.deepEqual(scene.ids(), ['a']);
+    await scene.clock.advance(keyTiming.refreshMs);
+    await scene.fetch('honest');
+    const { failure, copiedFrom } = scene.keys.stateOf(scene.cluster('honest')) ?? {};
+    assert.deepEqual([failure, copiedFrom], [undefined, []]);
+  });
+
   test('may be those of the same cluster by another name', async () => {
     const scene = await peerScene();
     scene.answer({ keys: { a: 0 } });

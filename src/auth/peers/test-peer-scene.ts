@@ -12,7 +12,7 @@ import { recordRefusal } from './peer-refusal.ts';
 import { peerKeys } from './peer-keys.ts';
 
 export const issuer = 'https://kubernetes.default.svc.cluster.local';
-const path = '/hansa/federation/v1/clusters/app1/keys';
+const pathOf = (cluster: string): string => `/hansa/federation/v1/clusters/${cluster}/keys`;
 
 export interface PeerChange {
   readonly uid?: string;
@@ -73,8 +73,8 @@ export async function peerScene() {
     if (one?.status === 'rejected') throw one.reason;
     return (one as PromiseFulfilledResult<T>).value;
   };
-  const peer = async (change: PeerChange | undefined): Promise<void> => {
-    const at = { collection: federationPeerKind.plural, name: 'bruges.example' };
+  const peer = async (change: PeerChange | undefined, name = 'bruges.example'): Promise<void> => {
+    const at = { collection: federationPeerKind.plural, name };
     if (change === undefined) {
       await store.commit({ delete: [at] });
       return;
@@ -82,7 +82,7 @@ export async function peerScene() {
     const { uid = 'u1', desiredState = 'active', state = 'active', ...status } = change;
     const object = {
       metadata: { name: at.name, uid },
-      spec: { url: 'https://bruges.example:8443', desiredState },
+      spec: { url: `https://${name}:8443`, desiredState },
       status: { state, clusters: ['app1'], ...status },
     };
     const bytes = Buffer.from(JSON.stringify(object));
@@ -102,8 +102,8 @@ export async function peerScene() {
       scene.keys.stop();
       scene.keys = start();
     },
-    answer: (answer: Answered): void => {
-      server.answers.set(path, () => answerOf(answer));
+    answer: (answer: Answered, cluster = 'app1'): void => {
+      server.answers.set(pathOf(cluster), () => answerOf(answer, cluster));
     },
     cluster: (name = 'far'): StoredCluster => find(name) ?? assert.fail(name),
     fetch: (name = 'far') => settle(scene.keys.keepFresh(scene.cluster(name))),
@@ -114,11 +114,11 @@ export async function peerScene() {
   return scene;
 }
 
-function answerOf(answer: Answered): TestAnswer {
+function answerOf(answer: Answered, cluster: string): TestAnswer {
   if (typeof answer === 'string') return answer;
   if ('status' in answer) return answer;
   if ('body' in answer) return { status: 200, body: answer.body };
   const { keys, ...fields } = answer;
-  const own = { cluster: 'app1', issuer, ageSeconds: 0, ...fields };
+  const own = { cluster, issuer, ageSeconds: 0, ...fields };
   return { status: 200, body: JSON.stringify({ ...own, ...JSON.parse(testJwks(keys)) }) };
 }
