@@ -256,7 +256,7 @@ export interface PeerDirectory {
   find(svid: ValidatedSvid | undefined): LivePeer | string;
   /**
    * Why no grant covers a call of the peer from this address; undefined where one does. Throws
-   * HANSA_TOO_MANY_REQUESTS, without a decision, while the peer has had too many denials of such calls.
+   * HANSA_TOO_MANY_REQUESTS instead of the reason, while the peer has had too many denials of such calls.
    */
   lacks(peer: LivePeer, need: PeerNeed, address: string | undefined): string | undefined;
   /** Records that the caller is not a live peer, with the reason; returns the error for the caller. */

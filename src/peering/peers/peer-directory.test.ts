@@ -283,6 +283,14 @@ suite('denied calls of a peer', () => {
     assert.equal(await ask(directory, 'app2'), 'HANSA_TOO_MANY_REQUESTS');
     assert.equal(await ask(directory, 'app1'), 'ok');
   });
+
+  test('do not tell the peer which targets exist', async (t) => {
+    const { directory, peer, put } = await scene(t);
+    await peer('active');
+    await put('clusters', 'app1', { spec: {} });
+    for (let count = 0; count < 100; count++) await ask(directory, `c${count}`);
+    assert.equal(await ask(directory, 'app1'), await ask(directory, 'app2'));
+  });
 });
 
 suite('a wish of an operator', () => {

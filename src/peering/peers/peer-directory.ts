@@ -1,11 +1,9 @@
 // Finds the live peer behind a connection, for routes and streams that allow peers. The identity comes
 // from the verified certificate, never from a header or the message.
 
-import { decideGrant, type GrantTarget } from '../../api/grants.ts';
-import { clusterKind } from '../../api/kinds/cluster.ts';
-import { federationGrantKind, type GrantTargetType } from '../../api/kinds/federation-grant.ts';
+import { decideGrant } from '../../api/grants.ts';
+import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
-import { serviceOfferKind } from '../../api/kinds/service-offer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { excerpt, type TrustDomain } from '../../api/values/trust-domain.ts';
@@ -32,22 +30,16 @@ export interface PeerDirectoryParts {
 }
 
 /**
- * Denied calls of one peer to one target. Beyond it, the site answers without looking at the grants. Calls to
- * other targets go on.
+ * Denied calls of one peer to targets of one type, whether they exist or not: a limit for each target would show
+ * which ones exist. Calls that a grant covers go on.
  */
 const denialLimit = { burst: 20, perSecond: 2 };
-/** A site has fewer peers times targets. The oldest are forgotten first, and then start with a full bucket. */
+/** A site has fewer peers times types. The oldest are forgotten first, and then start with a full bucket. */
 const maxDenied = 10_000;
 /** Denials of one peer in the log. The audit log has all of them, aggregated. */
 const logLimit = { burst: 5, perSecond: 0.1 };
 
 const peersReader = kindReader(federationPeerKind);
-
-/** Where the targets of grants are, by type. No collection has the services. */
-const targetCollections: ReadonlyMap<GrantTargetType, string> = new Map([
-  ['offer', serviceOfferKind.plural],
-  ['cluster', clusterKind.plural],
-]);
 
 /** A change in these collections can end the trust in a peer. */
 const trustCollections = [peersCollection, federationGrantKind.plural, spiffeFederationKind.plural];
@@ -72,8 +64,6 @@ export function peerDirectory(parts: PeerDirectoryParts): PeerDirectory {
     },
     lacks: (peer: LivePeer, { scope, target, identity }, address) => {
       const { name, trustDomain: domain } = peer;
-      const key = denialKey(store, peer, scope, target);
-      if (denials.waitSeconds(key) !== undefined) throw tooManyDenials(parts, peer, address);
       const decision = decideGrant(
         {
           peer: name,
@@ -88,7 +78,9 @@ export function peerDirectory(parts: PeerDirectoryParts): PeerDirectory {
         grantsOf(store, name),
       );
       if (decision.covered) return undefined;
-      denials.charge(key, 1);
+      if (denials.take(`${peer.uid} ${scope} ${target?.type ?? ''}`) !== undefined) {
+        throw tooManyDenials(parts, peer, address);
+      }
       return decision.reason;
     },
     refuse: (request, reason) => refuse(parts, request, reason),
@@ -128,19 +120,6 @@ function deny(
   });
   if (logged.take(uid)) log.warn('denied a call of a peer', { peer: name, verb, reason });
   return new HansaError(code, 'Denied.');
-}
-
-/** Targets that do not exist share one key: a peer can name any number of them. */
-function denialKey(
-  store: Pick<Store, 'get'>,
-  { uid }: LivePeer,
-  scope: string,
-  target: GrantTarget | undefined,
-): string {
-  if (target === undefined) return `${uid} ${scope}`;
-  const collection = targetCollections.get(target.type);
-  const isKnown = collection !== undefined && store.get(collection, target.name) !== undefined;
-  return `${uid} ${scope} ${target.type} ${isKnown ? target.name : ''}`;
 }
 
 function tooManyDenials(
