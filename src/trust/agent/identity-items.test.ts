@@ -37,6 +37,7 @@ const good = {
     spec: { desiredState: 'active' },
     status: {
       state: 'active',
+      reenrolments: 1,
       offers: [{ name: 'db', spiffeID: 'spiffe://bruges.example/db', grantedTo: ['*'] }],
     },
   },

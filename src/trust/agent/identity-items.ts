@@ -18,10 +18,13 @@ type Check = (value: unknown, path: string) => string | undefined;
 const text: Check = (value, path) => (typeof value === 'string' ? undefined : `${path} is no text`);
 const flag: Check = (value, path) =>
   typeof value === 'boolean' ? undefined : `${path} is neither true nor false`;
-const seconds: Check = (value, path) =>
-  Number.isSafeInteger(value) && (value as number) >= 0
-    ? undefined
-    : `${path} is not a number of seconds`;
+const countOf =
+  (what: string): Check =>
+  (value, path) =>
+    Number.isSafeInteger(value) && (value as number) >= 0
+      ? undefined
+      : `${path} is not a number of ${what}`;
+const seconds = countOf('seconds');
 
 function listOf(check: Check): Check {
   return (value, path) => {
@@ -107,6 +110,7 @@ const checks: ReadonlyMap<string, Check> = new Map([
           {},
           {
             state: text,
+            reenrolments: countOf('re-enrolments'),
             offers: listOf(objectOf({ name: text, spiffeID: text, grantedTo: texts })),
           },
         ),

@@ -64,6 +64,7 @@ const peer = fc.record({
   deletionTimestamp: going,
   desiredState: mostly('active', 'suspended'),
   state: mostly<string | undefined>('active', ...states, undefined),
+  reenrolments: mostly<number | undefined>(undefined, 1),
   offers: mostly<readonly object[]>([], [{ name: 'api', spiffeID: web, grantedTo: [db] }]),
 });
 const grant = fc.record({
@@ -109,11 +110,11 @@ function consumersOf(made: Site) {
     });
   }
   if (made.peer !== undefined) {
-    const { deletionTimestamp, desiredState, state, offers } = made.peer;
+    const { deletionTimestamp, desiredState, offers, ...status } = made.peer;
     put(federationPeerKind.plural, bruges.name, {
       metadata: meta(bruges.name, deletionTimestamp),
       spec: { url: 'https://bruges.example:8443', desiredState },
-      status: { state, offers },
+      status: { ...status, offers },
     });
   }
   if (made.grant !== undefined) {

@@ -105,6 +105,19 @@ describe('the bundle of another trust domain', () => {
     assert.deepEqual(by('proposed', 'suspended'), ['withheld: PeerNotTrusted']);
   });
 
+  test('is withheld while the peer re-enrols: its operator said that these keys are lost', () => {
+    for (const state of ['proposed', 'accepted']) {
+      const reenrolling = peer({ state, reenrolments: 1 });
+      for (const keptByPeering of [false, true]) {
+        assert.deepEqual(
+          outcome({ keptByPeering, peer: reenrolling, grants: [grant()] }),
+          ['withheld: PeerNotTrusted'],
+          state,
+        );
+      }
+    }
+  });
+
   test('that peering keeps is withheld while its peer is being deleted, or gone', () => {
     assert.deepEqual(outcome({ grants: [grant()] }), ['withheld: PeerNotTrusted']);
   });

@@ -234,11 +234,13 @@ export function isWithoutPeer(
 
 /**
  * A proposed or accepted peer does not count yet. Otherwise a site that asks to become a peer
- * could withhold a federation of the same name that an operator created.
+ * could withhold a federation of the same name that an operator created. One that re-enrols counts:
+ * an operator said that its keys are lost, which such a federation may still have.
  */
 function isPeer(peer: FederationPeer | undefined): boolean {
   if (peer?.spec.desiredState === 'suspended') return true;
-  const state = peer?.status?.state;
+  const { state, reenrolments } = peer?.status ?? {};
+  if (reenrolments !== undefined) return true;
   return state !== undefined && state !== 'proposed' && state !== 'accepted';
 }
 

@@ -32,7 +32,11 @@ export interface FederationStateChangesOptions {
 interface Stored {
   readonly metadata: { readonly deletionTimestamp?: string };
   readonly spec?: unknown;
-  readonly status?: { readonly state?: string; readonly offers?: unknown };
+  readonly status?: {
+    readonly state?: string;
+    readonly reenrolments?: number;
+    readonly offers?: unknown;
+  };
 }
 
 /** Reads each committed object once. Returns a function that stops it. */
@@ -116,7 +120,8 @@ function concernOf(collection: string, entry: Entry, bundles: BundleSource): str
   const { metadata, spec, status } = valueOf(entry) as Stored;
   const going = metadata.deletionTimestamp !== undefined;
   if (collection === federationPeerKind.plural) {
-    return JSON.stringify([going, spec, status?.state, status?.offers]);
+    const { state, reenrolments, offers } = status ?? {};
+    return JSON.stringify([going, spec, state, reenrolments, offers]);
   }
   return JSON.stringify([going, spec]);
 }

@@ -93,6 +93,7 @@ const peer = (name: string) =>
     deletionTimestamp: going,
     desiredState: mostly('active', 'suspended'),
     state: mostly<string | undefined>('active', ...states, undefined),
+    reenrolments: mostly<number | undefined>(undefined, 1),
     offers: fc.array(
       fc.record({
         name: fc.constantFrom('theirs', 'other'),

@@ -171,7 +171,7 @@ function reducedPeer(peer: FederationPeer, ids: ReadonlySet<string>): CompiledOb
     object: {
       metadata: { name, uid },
       spec: { desiredState: peer.spec.desiredState },
-      status: { state: peer.status?.state, offers },
+      status: { state: peer.status?.state, reenrolments: peer.status?.reenrolments, offers },
     },
   };
 }

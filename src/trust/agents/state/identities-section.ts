@@ -68,7 +68,11 @@ const relationReaders = new Map(
 interface StoredRelation {
   readonly metadata: { readonly deletionTimestamp?: string };
   readonly spec?: unknown;
-  readonly status?: { readonly state?: string; readonly offers?: unknown };
+  readonly status?: {
+    readonly state?: string;
+    readonly reenrolments?: number;
+    readonly offers?: unknown;
+  };
 }
 
 export class IdentitiesSection implements AgentSection {
@@ -353,5 +357,6 @@ function shapeOfFederation(entry: Entry): string | undefined {
 function shapeOfRelation(entry: Entry): string | undefined {
   const object = relationReaders.get(entry.collection)?.once(entry);
   if (object?.metadata.deletionTimestamp !== undefined) return undefined;
-  return JSON.stringify([object?.spec, object?.status?.state, object?.status?.offers]);
+  const { state, reenrolments, offers } = object?.status ?? {};
+  return JSON.stringify([object?.spec, state, reenrolments, offers]);
 }
