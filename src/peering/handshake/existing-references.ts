@@ -1,6 +1,7 @@
 // Finds objects of this site that already name a trust domain. A new peer of that name would get
 // rights at once, so an operator must confirm it first.
 
+import { clusterKind } from '../../api/kinds/cluster.ts';
 import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { kindReader } from '../../core/store/reader.ts';
@@ -8,6 +9,12 @@ import type { Store } from '../../core/store/store.ts';
 
 const grants = kindReader(federationGrantKind);
 const workloads = kindReader(workloadEntryKind);
+/** The peers on whose word a Cluster relies. Only this is kept of each Cluster. */
+const clusters = kindReader(clusterKind).derive(({ metadata: { name }, spec }) => ({
+  name,
+  ofPeer: spec.peer?.trustDomain,
+  bundlePeers: spec.spire?.bundlePeers ?? [],
+}));
 
 /** Describes the first such object, or undefined. O(objects of these kinds). */
 export function existingReferenceTo(
@@ -22,6 +29,11 @@ export function existingReferenceTo(
   }
   for (const { metadata, spec } of grants.list(store)) {
     if (spec.peer === trustDomain) return `the FederationGrant ${metadata.name} already names it`;
+  }
+  for (const { name, ofPeer, bundlePeers } of clusters.list(store)) {
+    if (ofPeer === trustDomain) return `the Cluster ${name} is one of it`;
+    if (bundlePeers.includes(trustDomain))
+      return `the Cluster ${name} takes bundles of SPIRE servers from it`;
   }
   for (const entry of store.list(workloads.collection).entries) {
     // Not cached: there may be thousands, and this check is rare.

@@ -293,6 +293,22 @@ suite('an inviting site', () => {
     );
   });
 
+  test('asks its operator where a Cluster would take the word of that site', async () => {
+    for (const [spec, why] of [
+      [{ peer: { trustDomain: 'bruges.example', cluster: 'app1' } }, /Cluster far is one of it/],
+      [{ spire: { bundlePeers: ['bruges.example'] } }, /Cluster far takes bundles .* from it/],
+      [{ peer: { trustDomain: 'riga.example', cluster: 'app1' } }, undefined],
+    ] as const) {
+      const object = { metadata: { name: 'far' }, spec };
+      const encode = (): Buffer => Buffer.from(JSON.stringify(object));
+      await store.commit({ put: [{ collection: 'clusters', name: 'far', encode }] });
+      const id = await redeem(await invite({ for: 'bruges.example' }), bruges);
+      const { confirmation } = inviter.invitations.get(id)?.value.redeemed ?? {};
+      if (why === undefined) assert.equal(confirmation, undefined);
+      else assert.match(confirmation ?? '', why);
+    }
+  });
+
   test('tells about an invitation to whoever knows it, for this connection alone', async () => {
     const digest = secretDigest(await invite({ for: 'bruges.example' }));
     const challenge = Buffer.alloc(32, 5);
