@@ -3,12 +3,14 @@
 
 import { clusterKind } from '../../api/kinds/cluster.ts';
 import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
+import { joinTokenKind } from '../../api/kinds/join-token.ts';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 
 const grants = kindReader(federationGrantKind);
 const workloads = kindReader(workloadEntryKind);
+const tokens = kindReader(joinTokenKind);
 /** The peers on whose word a Cluster relies. Only this is kept of each Cluster. */
 const clusters = kindReader(clusterKind).derive(({ metadata: { name }, spec }) => ({
   name,
@@ -34,6 +36,10 @@ export function existingReferenceTo(
     if (ofPeer === trustDomain) return `the Cluster ${name} is one of it`;
     if (bundlePeers.includes(trustDomain))
       return `the Cluster ${name} takes bundles of SPIRE servers from it`;
+  }
+  for (const { metadata, spec } of tokens.list(store)) {
+    if (spec.spiffe?.allow.some(({ spiffeID }) => spiffeID.startsWith(`spiffe://${trustDomain}/`)))
+      return `the JoinToken ${metadata.name} admits its agents and bots`;
   }
   for (const entry of store.list(workloads.collection).entries) {
     // Not cached: there may be thousands, and this check is rare.

@@ -309,6 +309,22 @@ suite('an inviting site', () => {
     }
   });
 
+  test('asks its operator where a JoinToken admits machines of that site', async () => {
+    for (const [domain, isAsked] of [
+      ['bruges.example', true],
+      ['bruges.example.org', false],
+    ] as const) {
+      const spec = { spiffe: { allow: [{ spiffeID: `spiffe://${domain}/ci/*` }] } };
+      const object = { metadata: { name: 'machines' }, spec };
+      const encode = (): Buffer => Buffer.from(JSON.stringify(object));
+      await store.commit({ put: [{ collection: 'jointokens', name: 'machines', encode }] });
+      const id = await redeem(await invite({ for: 'bruges.example' }), bruges);
+      const { confirmation } = inviter.invitations.get(id)?.value.redeemed ?? {};
+      const why = 'the JoinToken machines admits its agents and bots';
+      assert.equal(confirmation, isAsked ? why : undefined);
+    }
+  });
+
   test('tells about an invitation to whoever knows it, for this connection alone', async () => {
     const digest = secretDigest(await invite({ for: 'bruges.example' }));
     const challenge = Buffer.alloc(32, 5);
