@@ -94,7 +94,7 @@ interface Decided {
 
 function decide(term: DnsTerm, { ref, key, asked, copy, all, monotonicMs }: Case): Decided {
   const { member: target, settings } = term.options;
-  const own = [target.clusterID];
+  const onlyOurs = [target.clusterID];
   const written = writtenNames(copy?.metadata.annotations ?? {});
   const held = all.filter(
     ({ isRead, state, settings: own }) =>
@@ -102,9 +102,9 @@ function decide(term: DnsTerm, { ref, key, asked, copy, all, monotonicMs }: Case
   );
   // The member Service that asks may be in a member that was not read.
   if (asked === undefined && held.length > 0) {
-    return { decision: { ...nothing, wanted: written }, waits: [unreadMs], causes: own };
+    return { decision: { ...nothing, wanted: written }, waits: [unreadMs], causes: onlyOurs };
   }
-  if (asked === undefined) return { decision: nothing, waits: [], causes: own };
+  if (asked === undefined) return { decision: nothing, waits: [], causes: onlyOurs };
   const { inputs, nextMs, hasNames } = collectInputs({
     rules: annotatedCopies(term.options.namespace),
     ref,
@@ -150,7 +150,7 @@ function decide(term: DnsTerm, { ref, key, asked, copy, all, monotonicMs }: Case
     held.length > 0 ? unreadMs : undefined,
   ];
   const causes = new Set(inputs.map(({ service }) => service.clusterID));
-  return { decision, waits, causes: causes.size === 0 ? own : [...causes] };
+  return { decision, waits, causes: causes.size === 0 ? onlyOurs : [...causes] };
 }
 
 /** Those that Federation marks, by ID: every site prefers the same one. */
