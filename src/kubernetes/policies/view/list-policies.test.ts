@@ -12,6 +12,7 @@ import { entityLabels, type ExternalEntity } from '../../entities/compile-extern
 import type { EndpointSlice, Service } from '../../objects.ts';
 import { countPolicies } from './count-policies.ts';
 import { findPolicy, listPolicies } from './list-policies.ts';
+import { type PolicyMember, viewOf } from '../policy-member.ts';
 import { keyOfPolicy, type PolicyRef } from '../policy-ref.ts';
 import { emptyRecord } from '../policy-version.ts';
 import { optionsOf, TestPolicyMember } from './test-policy-members.ts';
@@ -378,4 +379,36 @@ test('the policies of a member are counted by what its leader told', () => {
     conflicts: 1,
     pending: 2,
   });
+});
+
+function readiness(change: (member: TestPolicyMember) => void): boolean {
+  const member = new TestPolicyMember('a', 'shop');
+  change(member);
+  const { now, settings } = optionsOf(member);
+  return viewOf(member as unknown as PolicyMember, web, now, settings.retentionMs).isReady;
+}
+
+test('nothing is decided about what a member lacks while it is not followed', () => {
+  assert.ok(readiness(() => {}));
+  for (const reason of ['over-limit', 'forbidden']) {
+    const failure = { reason, message: '' };
+    assert.ok(!readiness((member) => Object.assign(member.policyRecords, { failure })), reason);
+    assert.ok(
+      !readiness(({ policies }) => {
+        for (const cache of policies.values()) Object.assign(cache, { failure });
+      }),
+      reason,
+    );
+  }
+  assert.ok(!readiness((member) => Object.assign(member.policyRecords, { isServed: false })));
+});
+
+test('a member that does not serve a kind, or whose watch was lost for a moment, is followed', () => {
+  assert.ok(
+    readiness(({ policies }) => {
+      for (const cache of policies.values()) cache.isServed = false;
+    }),
+  );
+  const failure = { reason: 'silent', message: '' };
+  assert.ok(readiness((member) => Object.assign(member.policyRecords, { failure })));
 });
