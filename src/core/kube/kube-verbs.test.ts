@@ -152,6 +152,36 @@ suite('a list', () => {
     assert.deepEqual(second?.query, { limit: '500', labelSelector: 'x=y', continue: 'next+page' });
   });
 
+  test('has smaller pages where objects are large', async () => {
+    const names = Array.from({ length: 40 }, (_, at) => String(at));
+    const client = new ScriptedClient(({ query }) => {
+      const first = Number(query?.['continue'] ?? 0);
+      const last = first + Number(query?.['limit']);
+      if (last - first > 100) throw new HansaError('HANSA_TOO_LARGE', 'more than 16 MiB');
+      // Of one page, more than a client takes apart.
+      if (last - first > 10) return listed([{ ...named('x'), values: Array(500_001).fill(0) }]);
+      return listed(names.slice(first, last).map(named), last < 40 ? String(last) : '');
+    });
+    const items = await client.list(path);
+    assert.deepEqual(
+      items.map(({ metadata }) => metadata.name),
+      names,
+    );
+    assert.deepEqual(
+      client.requests.map(({ query }) => query?.['limit']),
+      ['500', '125', '32', '8', '8', '8', '8', '8'],
+    );
+  });
+
+  test('with an object that is larger than a page is refused', async () => {
+    const client = new ScriptedClient(() => {
+      throw new HansaError('HANSA_TOO_LARGE', 'more than 16 MiB');
+    });
+    await assert.rejects(client.list(path), (caught) => hasCode(caught, 'HANSA_TOO_LARGE'));
+    assert.equal(client.requests.at(-1)?.query?.['limit'], '1');
+    await assert.rejects(client.get(path), (caught) => hasCode(caught, 'HANSA_TOO_LARGE'));
+  });
+
   test('without items is empty', async () => {
     assert.deepEqual(await new ScriptedClient(() => listed(null)).list(path), []);
     assert.deepEqual(await new ScriptedClient(() => listed([])).list(path), []);

@@ -1,8 +1,8 @@
 // The verbs of the Kubernetes API on top of requests: JSON in, checked JSON out, and an error for
 // every status but 2xx.
 
-import { HansaError } from '../errors/error.ts';
-import { parseBoundedJson } from '../json/strict-json.ts';
+import { HansaError, hasCode } from '../errors/error.ts';
+import { jsonExcess, parseBoundedJson } from '../json/strict-json.ts';
 import type {
   CollectionPath,
   KubeClient,
@@ -134,14 +134,24 @@ export abstract class KubeVerbs implements KubeClient {
   async #pages<T extends KubeObject>(path: string, query: Query): Promise<readonly T[]> {
     const items: T[] = [];
     let position: Query = {};
+    let limit = pageSize;
     for (let page = 0; page < maxPages && items.length <= maxItems; page++) {
       const request = {
         method: 'GET',
         path,
-        query: { limit: String(pageSize), ...query, ...position },
+        query: { limit: String(limit), ...query, ...position },
         maxBytes: maxPageBytes,
       } as const;
-      const list = listPageOf(await this.#json(request));
+      let body: unknown;
+      try {
+        body = await this.#json(request);
+      } catch (error) {
+        // A policy may have 512 KiB, and 500 of them are no page.
+        if (limit === 1 || !isTooLarge(error)) throw error;
+        limit = Math.ceil(limit / 4);
+        continue;
+      }
+      const list = listPageOf(body);
       if (list === undefined) throw this.#unexpected(request, 'a list');
       items.push(...(list.items as T[]));
       if (list.next === '') {
@@ -168,6 +178,12 @@ export abstract class KubeVerbs implements KubeClient {
     try {
       return parseBoundedJson(response.body, maxValues);
     } catch {
+      if (jsonExcess(response.body, maxValues) === 'values') {
+        throw new HansaError(
+          'HANSA_TOO_LARGE',
+          `The response of the API server ${this.where} to ${request.method} ${request.path} has more than ${maxValues} fields and items.`,
+        );
+      }
       // The error of JSON.parse quotes the body, which may be a secret.
       throw this.#unexpected(request, 'JSON');
     }
@@ -182,6 +198,8 @@ export abstract class KubeVerbs implements KubeClient {
     return unreachable(this.where, 'protocol', why);
   }
 }
+
+const isTooLarge = (error: unknown): boolean => hasCode(error, 'HANSA_TOO_LARGE');
 
 function isSuccess({ status }: KubeResponse): boolean {
   return status >= 200 && status < 300;
