@@ -21,10 +21,10 @@ const defaultManager = 'hansa';
 const pageSize = 500;
 /** Largest page: an object has at most about 1.5 MiB, most have a few KiB. */
 const maxPageBytes = 16 * 1024 * 1024;
-/** A list for code that holds all items in memory. */
-const maxItems = 20_000;
+/** A list for code that holds all items in memory. Fifty clusters can have 50,000 copies in one that leaves them. */
+const maxItems = 100_000;
 /** An endless list ends here, even if each page is empty. */
-const maxPages = 200;
+const maxPages = 250;
 const maxValues = 500_000;
 const expired = 410;
 
