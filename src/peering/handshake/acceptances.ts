@@ -12,6 +12,7 @@ import { agreedFeatures } from '../features.ts';
 import type { RedeemAnswer } from '../messages.ts';
 import { because, causeOfFailure } from '../peers/peer-cause.ts';
 import { peeringWrites } from '../peers/peer-repository.ts';
+import { isReenrolling } from '../peers/peer-states.ts';
 import { confirmPollMs } from '../timing.ts';
 import type { VerifiedBundle } from './acceptor.ts';
 import type { HandshakeParts } from './handshake.ts';
@@ -95,6 +96,8 @@ export class Acceptances {
     const { inviter, peerings } = this.#parts;
     const { state, role, invitation } = peer?.status ?? {};
     if (state !== 'proposed' || role !== 'inviter') return;
+    // The peering from before a re-enrolment says nothing about the new keys.
+    if (isReenrolling(peer?.status) && accepted.state !== 'proposed') return;
     if (peerings.hasRedeemed(name, accepted.keys, invitation)) {
       const caller = controllerCaller(peeringWrites.controller);
       await inviter.vouch(name, accepted, { caller, origin: {} });

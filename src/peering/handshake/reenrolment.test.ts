@@ -123,6 +123,27 @@ suite('a re-enrolment', () => {
     assert.equal(await bootstrapOf(site), documentOf([rebuilt]));
   });
 
+  test('is confirmed by no acceptance from before it', async () => {
+    const site = await withBruges();
+    const { uid } = (await brugesAt(site)).metadata;
+    // This site had accepted an invitation with a key that the peer replaced since, so it is not among the lost ones.
+    const before = {
+      invitation: 'earlier',
+      url: 'https://bruges.example:8443/',
+      keys: keysOf(rebuilt).map((key) => key.toString('hex')),
+      expiresAtMs: 0,
+      atMs: 0,
+      state: 'accepted',
+      consent: 'two-person',
+      madeUid: uid,
+    } as const;
+    await site.handshake.acceptances.put(bruges, undefined, before);
+    await redeemAgain(site, await reenrol(site));
+    await site.handshake.reconcile(bruges, signal);
+    assert.equal((await statusAt(site)).state, 'proposed');
+    assert.equal(site.handshake.acceptances.get(bruges), undefined);
+  });
+
   test('rejects every lost key, also one among new ones, and later again', async () => {
     const site = await withBruges();
     for (let round = 0; round < 2; round++) {
