@@ -23,11 +23,11 @@ const peer = {
 } as FederationPeer;
 
 /** A peer that answers heartbeats, and no question. */
-async function scene(t: TestContext) {
+async function scene(t: TestContext, stored: FederationPeer = peer) {
   const clock = new VirtualClock();
   const store = await openStore({ driver: 'memory' }, { clock });
   t.after(() => store.close());
-  const bytes = Buffer.from(JSON.stringify(peer));
+  const bytes = Buffer.from(JSON.stringify(stored));
   await store.commit({
     put: [{ collection: federationPeerKind.plural, name: peer.metadata.name, encode: () => bytes }],
   });
@@ -102,5 +102,23 @@ suite('questions to a peer that does not answer them', () => {
     );
     await settle();
     assert.equal(waiting(), 17);
+  });
+});
+
+suite('questions to a peer', () => {
+  const asked = async (t: TestContext, stored: FederationPeer): Promise<number> => {
+    const { client, waiting } = await scene(t, stored);
+    client.get(stored, paths.catalog, 1000).catch(() => undefined);
+    await settle();
+    return waiting();
+  };
+
+  test('begin when it is enrolled, before its first heartbeat', async (t) => {
+    assert.equal(await asked(t, { ...peer, status: { state: 'enrolled' } }), 1);
+  });
+
+  test('end when somebody deletes it, before its state follows', async (t) => {
+    const deletionTimestamp = '2026-01-01T00:00:00Z';
+    assert.equal(await asked(t, { ...peer, metadata: { ...peer.metadata, deletionTimestamp } }), 0);
   });
 });

@@ -1,7 +1,6 @@
 // The kept connections to peers: this site calls only live peers, and gives every connection up when
 // it gets a new certificate. controllers/connection-controller.ts reports changes of trust.
 
-import { peerDistrust } from '../../api/grants.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { KeptConnections } from '../../core/identity/tls/kept-connections.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
@@ -31,19 +30,13 @@ export function peerConnections(
     clock,
     // Peers keep calling each other while a bundle is stale.
     bundles: heldBundles,
-  };
-  const connections = new KeptConnections({
-    ...parts,
-    mayCall: (name) => {
+    mayCall: (name: string) => {
       const peer = peers.get(store, name);
       return peer !== undefined && distrustOf(peer) === undefined;
     },
-  });
-  const planeConnections = new KeptConnections({
-    ...parts,
-    mayCall: (name) => peerDistrust(name, peers.get(store, name)) === undefined,
-    limits: planeCallLimits,
-  });
+  };
+  const connections = new KeptConnections(parts);
+  const planeConnections = new KeptConnections({ ...parts, limits: planeCallLimits });
   const both = [connections, planeConnections];
   const unhook = credentials.onRenewal(() => {
     for (const each of both) each.retireAll();
