@@ -28,6 +28,7 @@ function scene() {
   const clusters = new TestDirectory(
     testCluster('app1', { webhookPrefixes: new Map([['token:kube', 'app1:']]) }),
     testCluster('app2'),
+    testCluster('far', { peer: { trustDomain: 'bruges.example', cluster: 'app1', prefix: 'b:' } }),
   );
   const reviewer = new TestReviewer();
   const token = testToken('t1');
@@ -106,6 +107,19 @@ suite('a token review', () => {
     assert.equal(reason, 'invalid bearer token');
     assert.equal(denials[0]?.tokenHash, tokenHash(testToken('unknown')));
     assert.doesNotMatch(JSON.stringify(denials), /eyJ/);
+  });
+
+  test('that is denied for a cluster of a peer is found among the events of that peer', async () => {
+    const { ask, denials } = scene();
+    await ask(testToken('unknown'), { host: 'api.far.kube-fed.svc' });
+    await ask(testToken('unknown'));
+    assert.deepEqual(
+      denials.map(({ name, peer }) => [name, peer]),
+      [
+        ['far', 'bruges.example'],
+        ['app1', undefined],
+      ],
+    );
   });
 
   test('gets the prefix where the caller is a webhook authenticator of the cluster', async () => {

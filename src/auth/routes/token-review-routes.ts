@@ -187,7 +187,7 @@ function count(
 export function denied(
   { audit }: Pick<ReviewRouteParts, 'audit'>,
   { caller, address }: Pick<ApiRequest, 'caller' | 'address'>,
-  { name, uid }: ReviewedCluster,
+  { name, uid, peer }: ReviewedCluster,
   { token }: TokenQuestion,
   { error }: Denial,
 ): void {
@@ -198,6 +198,7 @@ export function denied(
     name,
     uid,
     subresource: reviewsSubresource,
+    ...(peer === undefined ? {} : { peer: peer.trustDomain }),
     outcome: 'deny',
     reason: error ?? 'the token is not valid',
     tokenHash: tokenHash(token),

@@ -90,6 +90,13 @@ const federation = (peer: string) =>
     metadata: { name: peer },
     spec: { bundleSource: { static: { bundle: '{"keys":[]}' } } },
   });
+const cluster = (name: string, trustDomain: string) =>
+  JSON.stringify({
+    apiVersion: 'hansa.dev/v1alpha1',
+    kind: 'Cluster',
+    metadata: { name },
+    spec: { issuer: 'https://issuer.example', peer: { trustDomain, cluster: 'app1' } },
+  });
 const apply = (manifest: string, code = 0) => hansa(['apply', '-f', '-'], code, manifest);
 
 before(async () => {
@@ -117,6 +124,9 @@ before(async () => {
   for (const peer of ['bruges.example', 'novgorod.example', 'bruges.example.org']) {
     await apply(grant(peer.replaceAll('.', '-'), peer));
   }
+  for (const peer of ['bruges', 'novgorod']) {
+    await apply(cluster(`far-${peer}`, `${peer}.example`));
+  }
 });
 after(async () => {
   await site.stop();
@@ -127,6 +137,7 @@ suite('the events of one peer', () => {
   test('are listed without those of others, also of a name that begins alike', async () => {
     const text = await hansa(['audit', 'list', '--peer', 'bruges.example']);
     assert.match(text, /FederationGrant\/bruges-example +allow/);
+    assert.match(text, /Cluster\/far-bruges +allow/);
     assert.doesNotMatch(text, /novgorod|bruges-example-org/);
     assert.match(
       await hansa(['audit', 'list', '--peer', 'reval.example']),

@@ -2,6 +2,7 @@
 
 import type { Approval } from '../../api/kinds/approval.ts';
 import { apiVersion, timestamp } from '../../api/object.ts';
+import { peerNamedIn } from '../audit/concerned-peer.ts';
 import { namedAfterPeer } from '../audit/query.ts';
 import type { Caller } from '../access/identity.ts';
 import type { Entry, Put } from '../store/store.ts';
@@ -92,8 +93,8 @@ export function peerOfApproval({
   change,
 }: Pick<Approval['spec'], 'target' | 'change'>): string | undefined {
   if (namedAfterPeer.has(target.kind)) return target.name === '' ? undefined : target.name;
-  const { spec } = (parsed(change) ?? {}) as { readonly spec?: { readonly peer?: unknown } };
-  return typeof spec?.peer === 'string' ? spec.peer : undefined;
+  const { spec } = (parsed(change) ?? {}) as { readonly spec?: unknown };
+  return peerNamedIn(spec).peer;
 }
 
 /** Undefined for text that the site did not write. */

@@ -38,6 +38,24 @@ test('of what strangers write no more waits than is written in the end', () => {
   assert.equal(drafts[0]?.claim?.user.length, 256);
 });
 
+test('denials that concern different peers are apart, so that each peer has its own', () => {
+  const about = (peer: string) => ({ ...token('svc'), peer });
+  const drafts = gathered(
+    about('bruges.example'),
+    about('novgorod.example'),
+    about('bruges.example'),
+    token('svc'),
+  );
+  assert.deepEqual(
+    drafts.map(({ peer, count = 1 }) => [peer, count]),
+    [
+      ['bruges.example', 2],
+      ['novgorod.example', 1],
+      [undefined, 1],
+    ],
+  );
+});
+
 test('what is short waits as it is', () => {
   const draft = { ...denied, kind: 'ServiceOffer', name: 'web', code: 'HANSA_FORBIDDEN' };
   assert.deepEqual(gathered(draft), [draft]);

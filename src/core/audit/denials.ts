@@ -153,7 +153,7 @@ function sourceOf(pool: DenialPool, { user, via, address }: AuditActor): string 
 }
 
 function keyOf(
-  { actor, claim, verb, kind, subresource, code }: AuditDraft,
+  { actor, claim, verb, kind, subresource, peer, code }: AuditDraft,
   source: string,
 ): string {
   const network = actor.address === undefined ? undefined : networkOf(actor.address);
@@ -166,6 +166,7 @@ function keyOf(
     verb,
     kind,
     subresource,
+    peer,
     code,
   ]);
 }

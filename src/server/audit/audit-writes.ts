@@ -5,6 +5,7 @@ import { type Approval, approvalKind } from '../../api/kinds/approval.ts';
 import { actorOf } from '../../core/access/audit-draft.ts';
 import { peerOfApproval } from '../../core/approvals/approval-object.ts';
 import { changedFields } from '../../core/audit/changed-fields.ts';
+import { peerNamedIn } from '../../core/audit/concerned-peer.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { AuditRow } from '../../core/store/store.ts';
 import type { ObjectDraft } from '../resources/object-of.ts';
@@ -39,15 +40,12 @@ export function auditWrites(
   };
 }
 
-/** A grant names its peer in its spec, and an Approval what it is about. */
+/** An Approval concerns what it is about. */
 function peerOf(kind: Kind, object: ObjectDraft | undefined): { readonly peer?: string } {
   if (object === undefined) return {};
-  const { peer } = (object.spec ?? {}) as { readonly peer?: unknown };
-  const found =
-    kind === (approvalKind as Kind)
-      ? peerOfApproval(object.spec as unknown as Approval['spec'])
-      : peer;
-  return typeof found === 'string' ? { peer: found } : {};
+  if (kind !== (approvalKind as Kind)) return peerNamedIn(object.spec);
+  const peer = peerOfApproval(object.spec as unknown as Approval['spec']);
+  return peer === undefined ? {} : { peer };
 }
 
 /** A kind with an `auditName` has three verbs: create, update and delete. */

@@ -13,7 +13,7 @@ import type { AuditRow } from '../../core/store/store.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
 import { membersCollection } from '../join/member-records.ts';
 import type { KeptMember, Members } from '../join/members.ts';
-import { judgeVouching, vouchingDomain } from '../join/vouching.ts';
+import { judgeVouching, vouchingDomain, vouchingPeer } from '../join/vouching.ts';
 
 export type MemberControllerParts = Pick<
   PlaneContext,
@@ -96,8 +96,8 @@ async function forgetRevoked(
   }
   const rows = [...byName.values()].map(
     ({ kept: { member }, why, count }): AuditRow =>
-      audit.record(
-        changeDraft(
+      audit.record({
+        ...changeDraft(
           controllerCaller(controllerName),
           {},
           {
@@ -107,7 +107,8 @@ async function forgetRevoked(
             reason: `${member.role === 'bot' ? `${count} of it: ` : ''}${why}, and ${vouchingDomain(member)} vouched for it`,
           },
         ),
-      ),
+        ...vouchingPeer(member, trustDomain),
+      }),
   );
   await members.forgetAll(instances, rows);
 }

@@ -10,6 +10,7 @@ import { type Refusal, uniformRefusal } from './judge-join.ts';
 import type { KeptMember, MemberRole } from './members.ts';
 import type { TokenUse, UsableToken } from './token-book.ts';
 import type { JoinWish } from './transcript.ts';
+import { vouchingPeer } from './vouching.ts';
 
 /** Who joined, and with which proof. */
 export interface Proof {
@@ -61,10 +62,11 @@ export class JoinOutcomes {
   }
 
   /** The member is authenticated, so it gets the reason. Its client retries, and succeeds after a resume. */
-  paused(role: MemberRole, instance: string, why: string, actor: AuditActor): HansaError {
+  paused({ instance, member }: KeptMember, why: string, actor: AuditActor): HansaError {
     const code = 'HANSA_UNAVAILABLE';
     const reason = `${why}, and it vouched for ${instance}`;
-    this.#denyRenewal('untrusted-peer', role, instance, { code, reason }, actor);
+    const peer = vouchingPeer(member, this.#trustDomain);
+    this.#denyRenewal('untrusted-peer', member.role, instance, { code, reason, ...peer }, actor);
     return new HansaError(
       code,
       `Cannot renew: ${reason}. Ask the operator of ${this.#trustDomain.name}.`,
@@ -143,7 +145,7 @@ export class JoinOutcomes {
     result: string,
     role: MemberRole,
     name: string,
-    why: { readonly code: ErrorCode; readonly reason: string },
+    why: { readonly code: ErrorCode; readonly reason: string; readonly peer?: string },
     actor: AuditActor,
   ): void {
     this.#joins.add({ method: 'renew', result });

@@ -18,7 +18,7 @@ import { recordRefusedSvid } from './refused-svids.ts';
 import { conflictOf, liveStream, reconnectFirst } from './second-process.ts';
 import type { RenewalRate } from './limits/renewal-rate.ts';
 import { credentialDigest, renewTranscript } from './transcript.ts';
-import { judgeVouching, untrustedPeer, type Vouching } from './vouching.ts';
+import { judgeVouching, untrustedPeer, type Vouching, vouchingPeer } from './vouching.ts';
 import type { GivenCerts, RenewOpening } from './wire.ts';
 
 /** How often a renewal is decided again because the record of the member changed meanwhile. */
@@ -141,7 +141,7 @@ export class Renewals {
     if (outdated !== undefined) throw this.#outcomes.notYet(before, outdated, actor);
     if (vouching.state !== 'trusted') {
       await members.postponeEnd(before);
-      throw this.#outcomes.paused(member.role, instance, vouching.why, actor);
+      throw this.#outcomes.paused(before, vouching.why, actor);
     }
     // Apart, so that the holder of the previous key cannot use up the renewals of the newest.
     if (!this.#rate.may(repeats ? `${instance} repeated` : instance)) {
@@ -156,9 +156,15 @@ export class Renewals {
     reattests: boolean,
     actor: AuditActor,
   ): Promise<void> {
-    const { audit, members } = this.#parts;
+    const { audit, members, trustDomain } = this.#parts;
     const until = `generation ${member.generation}, serial ${member.serial}, until ${timestamp(issued.notAfterMs)}`;
-    const draft = { actor, kind: 'SVID', name: issued.id.toString(), outcome: 'allow' } as const;
+    const draft = {
+      actor,
+      kind: 'SVID',
+      name: issued.id.toString(),
+      ...vouchingPeer(member, trustDomain),
+      outcome: 'allow',
+    } as const;
     if (reattests) {
       const verb = `${member.role}.reattest`;
       const reason = `${until}; by the registered key of the SVID until ${timestamp(before.member.notAfterMs)}`;

@@ -122,6 +122,7 @@ suite('a member that a peer vouched for', () => {
       });
     }
     assert.match(site.denials.at(-1)?.reason ?? '', /bruges\.example is suspended/);
+    assert.equal(site.denials.at(-1)?.peer, 'bruges.example');
     assert.ok(isKept(member.instance));
     await peer('active', 'uid-1');
     await member.renew();
@@ -170,6 +171,7 @@ suite('a member that a peer vouched for', () => {
     }
     const rows = site.records.filter(({ verb }) => verb.endsWith('.forget'));
     assert.ok(rows.some(({ name, reason }) => name === 'ci' && reason?.startsWith('2 of it')));
+    assert.deepEqual(new Set(rows.map((each) => each.peer)), new Set(['bruges.example']));
     const row = rows.find(({ name }) => `agent/${name}` === agent.instance);
     assert.match(row?.reason ?? '', /bruges\.example is revoked/);
     assert.equal(row?.actor.user, 'system:controller:join-members');

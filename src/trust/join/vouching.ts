@@ -3,6 +3,7 @@
 
 import { enrolmentOf } from '../../api/enrolment.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import { isWithoutPeer, trustProblem } from '../authorization/entitlement.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
 import type { Refusal } from './judge-join.ts';
@@ -22,6 +23,15 @@ export type Vouching =
 /** The trust domain whose SVID proved the member; undefined if it joined with a secret. */
 export function vouchingDomain({ provenBy }: Pick<Member, 'provenBy'>): string | undefined {
   return provenBy.startsWith('spiffe://') ? SpiffeId.parse(provenBy).trustDomain.name : undefined;
+}
+
+/** For the audit log: the peer that a record about the member concerns. */
+export function vouchingPeer(
+  member: Pick<Member, 'provenBy'>,
+  own: TrustDomain,
+): { readonly peer?: string } {
+  const peer = vouchingDomain(member);
+  return peer === undefined || peer === own.name ? {} : { peer };
 }
 
 /** `own` is the trust domain of this site, which is always trusted. */
