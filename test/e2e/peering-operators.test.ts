@@ -30,6 +30,15 @@ suite('operators of two sites', () => {
     return (JSON.parse(list) as { invitations: InvitationSummary[] }).invitations;
   };
 
+  /** The flags of a remote user with a new token. */
+  const withToken = async (name: string, role: string): Promise<readonly string[]> => {
+    const made = await lubeck.must(['access', 'token', 'create', name, '--role', role]);
+    const { dataDir, endpoints } = lubeck.daemon;
+    const [token, caFile] = [join(temporaryFolder(), 'token'), join(dataDir, 'ca.pem')];
+    writeFileSync(token, made, { mode: 0o600 });
+    return ['--site', endpoints.api, '--ca-file', caFile, '--token-file', token];
+  };
+
   test('list invitations and cancel one, after which nobody redeems it', async () => {
     const line = await lubeck.invite(['--for', 'bruges.example']);
     const [made] = await invitations();
@@ -96,12 +105,12 @@ suite('operators of two sites', () => {
   });
 
   test('find in the audit log who suspended a peer, and with which request', async () => {
-    const made = await lubeck.must(['access', 'token', 'create', 'ops', '--role', 'admin']);
-    const { dataDir, endpoints } = lubeck.daemon;
-    const [token, caFile] = [join(temporaryFolder(), 'token'), join(dataDir, 'ca.pem')];
-    writeFileSync(token, made, { mode: 0o600 });
-    const reach = ['--site', endpoints.api, '--ca-file', caFile, '--token-file', token];
-    const remote = await hansa(['peer', 'suspend', 'bruges.example', ...reach]);
+    const remote = await hansa([
+      'peer',
+      'suspend',
+      'bruges.example',
+      ...(await withToken('ops', 'admin')),
+    ]);
     assert.equal(remote.code, 0, remote.stderr);
     const events = async (...args: string[]): Promise<readonly AuditEvent[]> => {
       const text = await lubeck.must(['audit', 'list', ...args, '-o', 'json']);
@@ -134,5 +143,39 @@ suite('operators of two sites', () => {
     await lubeck.must(['get', 'peer', 'reval.example']);
     await lubeck.must(['delete', 'peer', 'reval.example']);
     assert.equal((await lubeck.run(['get', 'peer', 'reval.example'])).code, 4);
+  });
+
+  test('revoke in an emergency without an approval, and another one reviews it', async () => {
+    const ada = await withToken('ada', 'approver');
+    const approvals = { rules: [{ action: 'peer.revoke', mode: 'two-person' }] };
+    const site = {
+      apiVersion: 'hansa.dev/v1alpha1',
+      kind: 'Site',
+      metadata: { name: 'site' },
+      spec: { advertiseURL: lubeck.federationUrl, approvals },
+    };
+    await lubeck.must(['apply', '-f', '-'], JSON.stringify(site));
+    const revoke = ['peer', 'revoke', 'bruges.example'];
+    const waits = await lubeck.run(revoke);
+    assert.equal(waits.code, 7, waits.stderr);
+    assert.match(waits.stderr, /waits for another user with a token and the role approver/);
+    assert.notEqual((await lubeck.peer('bruges.example'))?.state, 'revoked');
+
+    const done = await lubeck.run([...revoke, '--emergency', 'its signing key was stolen']);
+    assert.equal(done.code, 0, done.stderr);
+    assert.match(done.stdout, /^bruges\.example is revoked/);
+    assert.equal((await lubeck.peer('bruges.example'))?.state, 'revoked');
+    const review = /hansa approval show (\S+)/.exec(done.stderr)?.[1] ?? '';
+    assert.match(await lubeck.must(['approval', 'list']), new RegExp(review));
+    assert.match(await lubeck.must(['approval', 'show', review]), /its signing key was stolen/);
+    const own = await lubeck.run(['approval', 'approve', review]);
+    assert.notEqual(own.code, 0);
+    assert.match(own.stderr, /another user must review it/);
+    const reviewed = await hansa(['approval', 'approve', review, '--yes', ...ada]);
+    assert.equal(reviewed.code, 0, reviewed.stderr);
+    const log = await lubeck.must(['audit', 'list', '--peer', 'bruges.example']);
+    for (const verb of ['approval.requested', 'peer.revoke', 'approval.approved']) {
+      assert.ok(log.includes(verb), `${verb} is missing in:\n${log}`);
+    }
   });
 });
