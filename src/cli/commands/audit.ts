@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { Argument, Command, InvalidArgumentError } from 'commander';
 import { parseCheckpoint } from '../../core/audit/checkpoint.ts';
 import { type NoteVerifier, parseVerifier } from '../../core/audit/note.ts';
-import { parseWitnessVerifier } from '../../core/audit/cosignature.ts';
+import { parseWitnessKey } from '../../core/audit/cosignature.ts';
 import type { AuditEvent } from '../../core/audit/event.ts';
 import { type VerifyOptions, verifyExport } from '../../core/audit/verify.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
@@ -17,7 +17,7 @@ import { fileProblem } from '../../core/command/file-problem.ts';
 import { outputOption, renderValue } from '../output/output.ts';
 import { createProgress } from '../output/progress.ts';
 import type { StoppedLog } from './stopped-log.ts';
-import { type VerifiedFile, verifyFile, witnessLines } from './verify-file.ts';
+import { type VerifiedFile, verifyFile, witnessLines, witnessNotes } from './verify-file.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import type { OutputFormat } from '../../core/plane/command-kit.ts';
@@ -322,8 +322,9 @@ function verifyCommand(cli: Cli): Command {
       'after',
       `
 Verifying a file needs no site and no network. With --key, the command rejects a log that another key
-signed. With --checkpoint, it rejects a log whose earlier events were changed. The exit code is 11
-(HANSA_AUDIT_INVALID) if the log does not verify.
+signed. With --checkpoint, it rejects a log whose earlier events were changed. With --witness, it says
+which cosignatures are not by a key that you gave. To print the key of a site, for --key or --witness:
+hansa audit checkpoint --key. The exit code is 11 (HANSA_AUDIT_INVALID) if the log does not verify.
 
 Examples:
   hansa audit verify
@@ -331,10 +332,11 @@ Examples:
     )
     .action(async (file: string | undefined, flags: VerifyFlags, command: Command) => {
       const progress = createProgress(cli.io, 'verifying');
+      const witnesses = flags.witness.map(witnessKey);
       const options: VerifyOptions = {
         progress: progress.update,
         ...keyOption(flags.key),
-        witnesses: flags.witness.map(witnessKey),
+        witnesses,
         ...(flags.checkpoint === undefined
           ? {}
           : { earlier: readCheckpoint(cli, flags.checkpoint) }),
@@ -345,7 +347,7 @@ Examples:
             ? await verifySite(cli, command, options)
             : { verified: await verifyFile(resolve(cli.io.cwd, file), options), unsigned: 0 };
         progress.end();
-        report(cli, found, flags, file !== undefined);
+        report(cli, found, flags, witnesses, file !== undefined);
       } finally {
         progress.end();
       }
@@ -378,7 +380,7 @@ function collect(text: string, before: readonly string[]): readonly string[] {
 
 function witnessKey(text: string): NoteVerifier {
   try {
-    return parseWitnessVerifier(text.trim());
+    return parseWitnessKey(text.trim());
   } catch (error) {
     throw usageError(`--witness: ${(error as Error).message}`);
   }
@@ -415,6 +417,7 @@ function report(
   cli: Cli,
   { verified, unsigned }: StoppedLog & { readonly verified: VerifiedFile },
   flags: VerifyFlags,
+  witnesses: readonly NoteVerifier[],
   isFile: boolean,
 ): void {
   const { origin, size, rootHash, key, keyIsTrusted, proofs } = verified;
@@ -440,7 +443,12 @@ function report(
   cli.print(`${what}, verified. Root ${value.rootHash}`);
   if (unsigned > 0) cli.print(`${unsigned} events after the last checkpoint are not signed yet`);
   // A proof carries no cosignatures.
-  if (proofs === undefined) for (const line of witnessLines(verified)) cli.print(line);
+  if (proofs === undefined) {
+    for (const line of witnessLines(verified)) cli.print(line);
+    if (isFile || witnesses.length > 0) {
+      for (const line of witnessNotes(verified, witnesses)) cli.note(line);
+    }
+  }
   // A site that answers directly names its own key. A file can come from anyone.
   if (isFile && !keyIsTrusted) {
     cli.note(`The log was verified with the key that the log itself names: ${key.text}`);

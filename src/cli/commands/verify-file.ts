@@ -3,6 +3,7 @@
 import { createReadStream } from 'node:fs';
 import { proofFormat } from '../../core/audit/export.ts';
 import { LineSplitter } from '../../core/audit/lines.ts';
+import type { NoteVerifier } from '../../core/audit/note.ts';
 import {
   type Verified,
   type VerifyOptions,
@@ -88,4 +89,24 @@ export function witnessLines({ cosigned, size }: Pick<Verified, 'cosigned' | 'si
     );
   }
   return lines;
+}
+
+/** Which cosignatures prove nothing to the caller: a forger of a file can add some with other keys. */
+export function witnessNotes(
+  { cosigned }: Pick<Verified, 'cosigned'>,
+  given: readonly Pick<NoteVerifier, 'name'>[],
+): string[] {
+  const trusted = new Set(
+    cosigned.filter(({ keyIsTrusted }) => keyIsTrusted).map(({ witness }) => witness),
+  );
+  const untrusted = cosigned.filter(({ keyIsTrusted }) => !keyIsTrusted);
+  return [
+    ...given
+      .filter(({ name }) => !trusted.has(name))
+      .map(({ name }) => `No cosignature is by the key of ${printable(name)} from --witness.`),
+    ...untrusted.map(
+      ({ witness }) =>
+        `The cosignature of ${printable(witness)} was verified with the key that the log itself names. Pass the output of hansa audit checkpoint --key at ${printable(witness)} with --witness.`,
+    ),
+  ];
 }

@@ -5,6 +5,7 @@ import { hasCode } from '../errors/error.ts';
 import { parseCheckpoint, signCheckpoint, verifyCheckpoint } from './checkpoint.ts';
 import {
   cosign,
+  parseWitnessKey,
   parseWitnessVerifier,
   verifyCosignature,
   withSignatures,
@@ -58,6 +59,14 @@ describe('a cosignature', () => {
     assert.notDeepEqual(brugesWitness.keyId, bruges.verifier.keyId);
     refused(() => parseWitnessVerifier(bruges.verifier.text), /for cosignatures/);
     refused(() => parseVerifier(brugesWitness.text), /not an Ed25519 key of a log/);
+  });
+
+  test('verifies with the key of the log of the witness, also after a restore', () => {
+    const restored = testSigner('bruges.example/log/2', 2).verifier;
+    for (const { text } of [bruges.verifier, restored, brugesWitness]) {
+      assert.equal(parseWitnessKey(text).text, brugesWitness.text);
+    }
+    refused(() => parseWitnessKey('bruges.example'), /looks like NAME/);
   });
 
   test('is no signature of the log, also where one key signs both', async () => {

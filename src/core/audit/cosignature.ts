@@ -3,6 +3,7 @@
 
 import { verify as verifyWith } from 'node:crypto';
 import { parseCheckpoint, type SignedCheckpoint } from './checkpoint.ts';
+import { siteOfOrigin } from './introduction.ts';
 import {
   invalidNote,
   mostCosignatures,
@@ -45,6 +46,17 @@ export function witnessVerifier(name: string, log: NoteVerifier): NoteVerifier {
 /** Reads the text form of a verifier with type 0x04. */
 export function parseWitnessVerifier(text: string): NoteVerifier {
   return parseVerifier(text, signatureTypes.cosignature);
+}
+
+/** Also reads the key of a log (type 0x01), because a site cosigns with the key of its own log. */
+export function parseWitnessKey(text: string): NoteVerifier {
+  let log: NoteVerifier;
+  try {
+    log = parseVerifier(text);
+  } catch {
+    return parseWitnessVerifier(text);
+  }
+  return witnessVerifier(siteOfOrigin(log.name), log);
 }
 
 /** Cosigns as the witness of this name. The caller has persisted the size and root before. */
