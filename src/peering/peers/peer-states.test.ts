@@ -133,10 +133,14 @@ suite('the states of a peer', () => {
     for (const { verb } of peerTransitions) assert.match(verb, /^peer\.[a-z]+$/);
   });
 
-  test('are told with what is possible where a step is not', () => {
+  test('are told with what an operator can do where a step is not possible', () => {
     assert.match(
       refuseStep('a.example', 'proposed', 'suspend').message,
-      /Possible now: accept, revoke/,
+      /Possible now: revoke\. To see what to do: hansa peer show a\.example/,
+    );
+    assert.match(
+      refuseStep('a.example', 'active', 'resume').message,
+      /Possible now: suspend, reenrol, revoke\./,
     );
     assert.match(refuseStep('a.example', 'revoked', 'resume').message, /a new invitation/);
   });

@@ -108,14 +108,17 @@ export function followingStep(
   return record === 'revoked' && state !== 'revoked' ? 'revoke' : undefined;
 }
 
+/** The site takes the others by itself. */
+const stepsOfOperators: readonly PeerEvent[] = ['suspend', 'resume', 'reenrol', 'revoke'];
+
 export function refuseStep(name: string, state: PeerState, event: PeerEvent): HansaError {
   const possible = peerTransitions
-    .filter(({ from }) => from === state)
+    .filter((row) => row.from === state && stepsOfOperators.includes(row.event))
     .map((row) => row.event)
     .join(', ');
   return peeringError(
     'HANSA_PEER_STATE',
-    `Cannot ${event} ${name}: it is ${state}. ${possible === '' ? 'To make it a peer again, exchange a new invitation.' : `Possible now: ${possible}.`}`,
+    `Cannot ${event} ${name}: it is ${state}. ${possible === '' ? 'To make it a peer again, exchange a new invitation.' : `Possible now: ${possible}. To see what to do: hansa peer show ${name}`}`,
   );
 }
 
