@@ -39,7 +39,9 @@ async function readAll(io: Io): Promise<string> {
   for await (const chunk of io.stdin) {
     text += String(chunk);
     if (text.length > maxCharacters) {
-      throw usageError('Standard input is too long for an invitation.');
+      throw usageError(
+        'Standard input is too long for an invitation. Redirect only the line that hansa peer invite printed: hansa peer accept < FILE',
+      );
     }
   }
   return text;

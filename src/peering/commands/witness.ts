@@ -99,7 +99,7 @@ Examples:
         if (finding === undefined) {
           throw new HansaError(
             'HANSA_CONFLICT',
-            `There is no finding about the audit log of ${printable(name)}.`,
+            `There is no finding about the audit log of ${printable(name)}. To list the logs: hansa witness list`,
           );
         }
         kit.note(`${finding.reason}: ${printable(finding.message)}`);
@@ -163,7 +163,7 @@ async function fetchLog(client: SiteClient, name: string): Promise<WitnessedSumm
   if (log !== undefined) return log;
   throw new HansaError(
     'HANSA_NOT_FOUND',
-    `This site witnesses no audit log of ${printable(name)}.`,
+    `This site witnesses no audit log of ${printable(name)}. To list those that it witnesses: hansa witness list`,
   );
 }
 

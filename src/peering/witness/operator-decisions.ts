@@ -94,7 +94,10 @@ export class OperatorDecisions {
   #known(name: string): Kept<WitnessedLog> {
     const known = this.#parts.witness.logs.get(name);
     if (known !== undefined) return known;
-    throw new HansaError('HANSA_NOT_FOUND', `This site witnesses no audit log of ${name}.`);
+    throw new HansaError(
+      'HANSA_NOT_FOUND',
+      `This site witnesses no audit log of ${name}. To list those that it witnesses: hansa witness list`,
+    );
   }
 
   #finding(
@@ -104,7 +107,10 @@ export class OperatorDecisions {
     const before = this.#known(name);
     const { finding } = before.value;
     if (finding === undefined) {
-      throw new HansaError('HANSA_CONFLICT', `There is no finding about the audit log of ${name}.`);
+      throw new HansaError(
+        'HANSA_CONFLICT',
+        `There is no finding about the audit log of ${name}. To list the logs: hansa witness list`,
+      );
     }
     if (findingId(finding) !== id) {
       throw new HansaError(
@@ -122,7 +128,7 @@ export class OperatorDecisions {
     if (restore !== undefined && !logs.isConfirmed(before.value)) return { before, restore };
     throw new HansaError(
       'HANSA_CONFLICT',
-      `The size of the audit log of ${name} needs no confirmation.`,
+      `The size of the audit log of ${name} needs no confirmation: this site was not restored, or the size is confirmed already. To see its state: hansa witness show ${name}`,
     );
   }
 
