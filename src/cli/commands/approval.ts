@@ -133,7 +133,7 @@ function decideCommand(cli: Cli, decision: 'approved' | 'rejected'): Command {
         if (decision === 'approved' && !isIntact(spec)) {
           throw new HansaError(
             'HANSA_AUDIT_INVALID',
-            `Cannot approve ${name}: its hash does not match its content. Something other than the site changed it.`,
+            `Cannot approve ${name}: its hash does not match its content. Something other than the site changed it. Ask ${printable(spec.requester.user)} to repeat the action, which requests another Approval.`,
           );
         }
         cli.note(await describe(cli, client, approval));

@@ -44,13 +44,17 @@ export class ApprovalRoom {
       (one) => one.spec.requester.user === user && isPendingRequest(one, nowMs),
     ).length;
     if (pending >= maxPendingOfUser) {
-      throw tooMany(`${user} has ${pending} pending requests. Wait until some are decided`);
+      throw tooMany(
+        `${user} has ${pending} pending requests. Wait until an approver has decided some`,
+      );
     }
     if (requests.length >= maxRequests) {
       throw tooMany(`the site has ${maxRequests} Approvals. Decide or delete some`);
     }
     const wait = this.#requests.take(user);
-    if (wait !== undefined) throw tooMany(`${user} requested too many approvals`, wait);
+    if (wait !== undefined) {
+      throw tooMany(`${user} requested too many approvals. Try again in ${wait} s`, wait);
+    }
   }
 
   /** Throws HANSA_TOO_MANY_REQUESTS. */
