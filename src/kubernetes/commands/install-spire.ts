@@ -66,7 +66,7 @@ export async function printSpireManifests(request: {
   const [namespace = '', name, ...rest] = options.account.split('/');
   if (namespace === '' || name === undefined || name === '' || rest.length > 0) {
     throw usageError(
-      `${JSON.stringify(options.account)} is no ServiceAccount. Write NAMESPACE/NAME.`,
+      `${JSON.stringify(options.account)} is not a ServiceAccount. Write NAMESPACE/NAME.`,
     );
   }
   warnOfLimit(kit, options.maxFederatedClusters);

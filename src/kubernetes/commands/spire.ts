@@ -100,7 +100,7 @@ Examples:
 
 function uninstallCommand(kit: CommandKit): Command {
   return new Command('uninstall')
-    .description('stop to operate the SPIRE server of a cluster')
+    .description('stop operating the SPIRE server of a cluster')
     .argument('<name>', 'the name of the cluster at this site')
     .option('--kubeconfig <file>', 'the kubeconfig of an administrator of the cluster')
     .option('--context <name>', 'its context (default: the current one)')
@@ -108,9 +108,9 @@ function uninstallCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-Removes the mark of the cluster, and the rights and the admission policy of this site there. The SPIRE server goes on with its last
-configuration. The CRD, the SpireServer and all objects of the server stay. To delete them, delete the
-SpireServer before: kubectl delete spireserver cluster
+Removes the mark of the cluster, and the rights and the admission policy of this site there. The SPIRE
+server keeps running with its last configuration. The CRD, the SpireServer and all objects of the server
+stay. To delete the server too, delete the SpireServer first: kubectl delete spireserver cluster
 
 Examples:
   hansa spire uninstall app1 --kubeconfig ~/.kube/app1`,
@@ -174,5 +174,5 @@ function limitOf(text: string | undefined): number {
 function parseLimit(text: string): number {
   const count = /^[1-9][0-9]{0,3}$/.test(text) ? Number(text) : 0;
   if (count >= 1 && count <= 1000) return count;
-  throw usageError(`${JSON.stringify(text)} is no limit. Write a number from 1 to 1000.`);
+  throw usageError(`${JSON.stringify(text)} is not a valid limit. Write a number from 1 to 1000.`);
 }

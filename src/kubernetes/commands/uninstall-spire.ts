@@ -24,7 +24,7 @@ export async function uninstallSpire(request: {
     kit.withClient(command, async (client) => {
       const { spec } = await registered(client, name, serverOf(loaded.endpoint));
       const role = spireRoleName(await trustDomainOf(client));
-      await kit.confirm(command, `Stop to operate the SPIRE server of ${name}?`);
+      await kit.confirm(command, `Stop operating the SPIRE server of ${name}?`);
       await client.request({
         method: 'PATCH',
         path: objectPath(clusterKind, name),
@@ -54,7 +54,7 @@ export async function uninstallSpire(request: {
       kit.print(
         kit.renderValue({ name }, options.output) ??
           printable(
-            `The site does not operate the SPIRE server of ${name} any more. The server stays as it is.`,
+            `The site no longer operates the SPIRE server of ${name}. The server stays as it is.`,
           ),
       );
     }),
