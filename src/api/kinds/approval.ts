@@ -117,7 +117,7 @@ export const approvalKind = defineKind({
       state: optional(
         s.string({
           description:
-            'pending: waits for a decision. approved: the requester can repeat the action. rejected: by an approver, or because nobody decided in time. spent: the action was done. expired: approved, but not used in time, or its approver may not approve any more.',
+            'pending: waits for a decision. approved: the requester can repeat the action. rejected: by an approver, or because no decision came in time. spent: the action was done. expired: approved, but not used in time, or its approver may not approve any more.',
           enum: ['pending', 'approved', 'rejected', 'spent', 'expired'],
         }),
       ),

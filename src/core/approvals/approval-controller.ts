@@ -1,6 +1,6 @@
-// Ends Approvals: rejects those that nobody decided in time, expires those that nobody used in time or whose approver
-// may not approve any more, ends those that something other than the site changed, and deletes old ones. The gate checks all of that itself, so a late controller allows
-// nothing.
+// Ends Approvals: rejects those without a decision in time, expires those that were not used in time or whose
+// approver may not approve any more, ends those that something other than the site changed, and deletes old ones.
+// The gate checks all of that itself, so a late controller allows nothing.
 
 import type { Approval } from '../../api/kinds/approval.ts';
 import { bindingsCollection, rolesCollection } from '../access/policy.ts';
@@ -80,8 +80,8 @@ export function approvalController(parts: {
       }
       const late =
         state === 'pending'
-          ? `nobody decided until ${spec.expiresAt}`
-          : `approved, but not used until ${spec.expiresAt}`;
+          ? `no decision came before ${spec.expiresAt}`
+          : `approved, but not used before ${spec.expiresAt}`;
       const ended = {
         state: state === 'pending' ? 'rejected' : 'expired',
         reason: isChanged ? changed : isLost ? standing.why : late,

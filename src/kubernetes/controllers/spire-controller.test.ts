@@ -220,7 +220,7 @@ test('a StatefulSet of somebody else is never touched, until it is handed over',
   assert.equal(app1.verdict('FederationServiceReady'), 'False ServerMissing');
   assert.match(
     app1.condition('FederationObjectsInSync')?.message ?? '',
-    /StatefulSet spire\/spire-server \(by somebody by hand\).*spire\.hansa\.dev\/adopt=true/,
+    /StatefulSet spire\/spire-server \(by a user\).*spire\.hansa\.dev\/adopt=true/,
   );
   app1.edit('statefulsets', 'spire-server', (object) => ({
     ...object,

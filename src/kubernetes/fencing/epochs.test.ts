@@ -67,7 +67,7 @@ describe('a forged epoch', () => {
       await assert.rejects(epochs('b').next(leased), {
         code: 'HANSA_CONFLICT',
         message:
-          /Nobody can lead b: .* epoch 999999999999999, .* delete the Lease hansa-leader.* services,endpointslices .* serviceimports.* ExternalEntity and PolicyRecord /,
+          /No site can lead b: .* epoch 999999999999999, .* delete the Lease hansa-leader.* services,endpointslices .* serviceimports.* ExternalEntity and PolicyRecord /,
       });
     }
     objects.pop();

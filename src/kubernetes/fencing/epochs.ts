@@ -75,7 +75,7 @@ export class MemberEpochs {
     if (given <= highestEpoch) return given;
     throw new HansaError(
       'HANSA_CONFLICT',
-      `Nobody can lead ${this.#clusterID}: an object there has the epoch ${highest}, and there is none above it. No site reaches it by itself, so it was forged. As an administrator of the cluster, delete the Lease ${leaseName} in the system namespace, and all copies, which the site then writes again: ${removalCommand}. Where the cluster serves them, delete ServiceImports of sites too (${importRemovalCommand}), and each ExternalEntity and PolicyRecord whose annotation ${epochAnnotation} has this epoch.`,
+      `No site can lead ${this.#clusterID}: an object there has the epoch ${highest}, and there is none above it. No site reaches it by itself, so it was forged. As an administrator of the cluster, delete the Lease ${leaseName} in the system namespace, and all copies, which the site then writes again: ${removalCommand}. Where the cluster serves them, delete ServiceImports of sites too (${importRemovalCommand}), and each ExternalEntity and PolicyRecord whose annotation ${epochAnnotation} has this epoch.`,
     );
   }
 

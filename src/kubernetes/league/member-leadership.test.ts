@@ -184,7 +184,7 @@ describe('the leader of a member', () => {
     assert.equal(one.terms[0]?.signal.aborted, true);
     const { state, reason, message } = member.state;
     assert.deepEqual([state, reason], ['Ready', 'NoLeader']);
-    assert.match(message, /cannot lead it\. Nobody can lead app1: .* kubectl delete services/);
+    assert.match(message, /cannot lead it\. No site can lead app1: .* kubectl delete services/);
     cluster.remove(paths.services, 'shop/web');
     cluster.remove(paths.leases, leaseName);
     await clock.advance(60_000);

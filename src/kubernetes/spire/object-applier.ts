@@ -184,7 +184,7 @@ export class ObjectApplier {
     if (site !== undefined || annotations[adoptAnnotation] === 'true') return undefined;
     const manager = labels['app.kubernetes.io/managed-by'];
     return manager === undefined || manager === ownLabels['app.kubernetes.io/managed-by']
-      ? 'somebody by hand'
+      ? 'a user'
       : manager;
   }
 

@@ -160,7 +160,7 @@ export function admitApprovalPolicy(
       invalid(
         'spec.approvals',
         'two-person',
-        'no token can approve, so nobody could. Create one first: hansa access token create NAME --role approver',
+        'no token can approve, so no action could get an approval. Create a token first: hansa access token create NAME --role approver',
       ),
     );
   }
