@@ -7,6 +7,7 @@ import { type RelationshipEntry, silentAfterSeconds } from './relationship-statu
 import type { Relationship } from './relationships.ts';
 import { isTooOld, spireVersionIn } from './server-image.ts';
 import type { StatusDocument } from './sidecar-contract.ts';
+import { serverName } from './spire-names.ts';
 import type { SpireMark } from '../marked/marks.ts';
 
 export interface WarningQuestion {
@@ -46,7 +47,7 @@ export function serverWarnings(question: WarningQuestion): readonly Warning[] {
     if (settings.sidecarImage === undefined) {
       warn(
         'NoSidecar',
-        'Nothing hands the relationships to SPIRE: the cluster has no ClusterFederatedTrustDomains, and the setting kubernetes.spire.sidecarImage names no image.',
+        'Nothing hands the relationships to SPIRE: the cluster has no ClusterFederatedTrustDomains, and the setting kubernetes.spire.sidecarImage names no image. Set it to an image with hansa as its entry point, or install spire-controller-manager.',
       );
     } else if (
       reported !== undefined &&
@@ -54,7 +55,7 @@ export function serverWarnings(question: WarningQuestion): readonly Warning[] {
     ) {
       warn(
         'SidecarSilent',
-        `The sidecar has not reported for more than ${silentAfterSeconds / 60} minutes, so the state of the relationships may be old.`,
+        `The sidecar has not reported for more than ${silentAfterSeconds / 60} minutes, so the state of the relationships may be old. To see why, read its log in the namespace of the server: kubectl logs statefulset/${serverName} -c hansa`,
       );
     }
   }
@@ -75,7 +76,7 @@ export function serverWarnings(question: WarningQuestion): readonly Warning[] {
     const doubt =
       by === 'ControllerManager'
         ? ' No object names it, and the site cannot see whether SPIRE has it already. To name it: hansa spire bootstrap.'
-        : '';
+        : ' To give it: hansa spire bootstrap.';
     warn(
       'NotBootstrapped',
       `SPIRE needs the first bundle of ${needy.join(', ')} from you, because https_spiffe authenticates the endpoint with it.${doubt}`,
