@@ -127,9 +127,9 @@ function confirmCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-A restored site may have cosigned more than it remembers. Ask the operator of the peer for the largest
-size that this site has cosigned (hansa audit verify at the peer). Confirm if it is not larger than the
-number of events in hansa witness show.
+A restored site may have cosigned more than it remembers. Ask the operator of the peer how many events this
+site has cosigned: hansa witness list at the peer shows the number in the column COSIGNED. Confirm if it is
+not larger than the number of events in hansa witness show at this site.
 
 Examples:
   hansa witness confirm bruges.example`,
