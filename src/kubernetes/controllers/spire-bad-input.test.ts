@@ -142,6 +142,23 @@ test('a second SpireServer is refused by its name, and the first goes on', async
   await scene.stop();
 });
 
+test('a Secret that comes later is used within seconds', async () => {
+  const { scene, app1 } = await operatedScene();
+  await app1.apply(servingCert);
+  await scene.settle();
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'False SecretMissing');
+  await app1.user.create('/api/v1/namespaces/spire/secrets', {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'federation-tls', namespace: 'spire' },
+    ...secretWith({}),
+  });
+  await scene.settle();
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'True Valid');
+  assert.deepEqual(app1.names('statefulsets'), ['spire-server']);
+  await scene.stop();
+});
+
 for (const without of ['tls.crt', 'tls.key'] as const) {
   test(`a Secret without ${without} holds the change back, and the condition names both`, async () => {
     const { scene, app1, before } = await withSecret(secretWith({}, without));

@@ -93,6 +93,8 @@ export interface ServerState extends OtherServer {
 
 /** Until the garbage collector has deleted objects of a former SpireServer. */
 const leavingMs = 2000;
+/** No watch shows Secrets. While one keeps the server from its configuration, the site looks this often. */
+const secretMs = 10_000;
 
 /** One run of the controller. */
 interface Work {
@@ -236,7 +238,8 @@ export class SpireCluster {
     const secret = await this.#facts.judgeSecret(spec, objects);
     if (secret.problem?.isFatal === true) {
       const { reason, message } = secret.problem;
-      return this.#refuse(object, run, { reason, message: `${message} Nothing was changed.` });
+      await this.#refuse(object, run, { reason, message: `${message} Nothing was changed.` });
+      return { requeueAfterMs: secretMs };
     }
     const outcomes = await this.#apply(work, objects);
     const exposed = exposureOf(objects, outcomes);
