@@ -102,6 +102,16 @@ suite('an inviting site', () => {
     }
   });
 
+  test('creates at most 1,000 invitations that wait for a site', async () => {
+    const secrets = await Promise.all(Array.from({ length: 1000 }, () => invite()));
+    await assert.rejects(invite(), {
+      code: 'HANSA_TOO_MANY_REQUESTS',
+      message: /1000 are outstanding/,
+    });
+    await redeem(secrets[0] ?? Buffer.alloc(0), bruges);
+    await invite();
+  });
+
   test('is redeemed once, and again by the same site alone', async () => {
     const secret = await invite();
     const id = await redeem(secret, bruges);

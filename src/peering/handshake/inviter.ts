@@ -126,7 +126,9 @@ export class Inviter {
         `Cannot invite ${trustDomain.name}: it is this site.`,
       );
     }
-    if (this.invitations.list().length >= maxOutstanding) {
+    // A redeemed one stays until it expires, and belongs to a peer.
+    const open = this.invitations.list().filter(({ value }) => value.redeemed === undefined);
+    if (open.length >= maxOutstanding) {
       throw new HansaError(
         'HANSA_TOO_MANY_REQUESTS',
         `Cannot create an invitation: ${maxOutstanding} are outstanding. Wait until some have expired.`,
