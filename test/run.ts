@@ -125,8 +125,8 @@ async function runTests(
   const needed = new Set([...toolsOf.values()].flat());
   const tools = buildTools(toolNames.filter((name) => needed.has(name)));
   const isEndToEnd = (file: string): boolean => /^test\/(e2e|interop)\//.test(file);
-  // These tests wait most of the time: for starts, leases and watches. Two at once need about half the time.
-  const inPairs: RunOptions = { concurrency: Math.min(cores, 2), onEnd };
+  // These tests wait most of the time: for starts, leases and watches. More at once than processors need less time.
+  const waiting: RunOptions = { concurrency: Math.min(cores + 1, 3), onEnd };
   // Tests that start processes may send signals or change the environment: each has its own process.
   const starting = withoutTools.filter((file) => !unit.includes(file) && !isEndToEnd(file));
   await runFiles(
@@ -138,13 +138,13 @@ async function runTests(
   let ready = withoutTools.filter(isEndToEnd);
   for (const [name, built] of tools) {
     if (!(await isSettled(built))) {
-      await runFiles(ready, inPairs);
+      await runFiles(ready, waiting);
       ready = [];
       await built;
     }
     ready.push(...(byLastTool.get(name) ?? []));
   }
-  await runFiles(ready, inPairs);
+  await runFiles(ready, waiting);
 }
 
 const isSettled = (work: Promise<void>): Promise<boolean> =>
