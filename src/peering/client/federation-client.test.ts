@@ -108,7 +108,7 @@ suite('questions to a peer that does not answer them', () => {
 suite('questions to a peer', () => {
   const asked = async (t: TestContext, stored: FederationPeer): Promise<number> => {
     const { client, waiting } = await scene(t, stored);
-    client.get(stored, paths.catalog, 1000).catch(() => undefined);
+    client.read(stored, paths.catalog, question).catch(() => undefined);
     await settle();
     return waiting();
   };

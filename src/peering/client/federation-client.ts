@@ -38,9 +38,9 @@ export class FederationClient {
   }
 
   /**
-   * A successful answer. One that is too large, or that `parse` refuses, is in the audit log. HANSA_FORBIDDEN: the peer answered that this site lacks a grant.
-   * HANSA_PEER_REFUSED: the peer does not accept this site as a peer. HANSA_PEER_STATE: this site does
-   * not call the peer in its state. HANSA_UNAVAILABLE: too many reads wait for the peer already.
+   * A successful answer. One that is too large, or that `parse` refuses, is in the audit log. HANSA_FORBIDDEN: the
+   * peer answered that this site lacks a grant. HANSA_PEER_REFUSED: the peer does not accept this site as a peer.
+   * HANSA_PEER_STATE: this site does not call the peer in its state. HANSA_UNAVAILABLE: too many reads wait for the peer already.
    */
   async read<T>(
     peer: FederationPeer,
