@@ -27,6 +27,7 @@ import {
   addressesOfNode,
   memberOfNativeService,
   memberOfService,
+  type MemberService,
 } from '../../src/kubernetes/services/member-service.ts';
 import { isSource } from '../../src/kubernetes/services/slice-source.ts';
 import { compileVmService } from '../../src/kubernetes/vms/compile-vm-service.ts';
@@ -130,8 +131,9 @@ function inputsOf(
     for (const service of view.services) {
       const ref = federatedRefOf(service.metadata, systemNamespace);
       if (!isRef(ref) || isCopy(service)) continue;
-      const isReady = isLocal && sourcesOf(view, keyOfObject(service)).some(hasReady);
       const member = memberOfService(clusterID, ref, service);
+      const sources = sourcesOf(view, keyOfObject(service));
+      const isReady = isLocal && sources.some((source) => givesReady(member, source));
       add(ref, { service: member, fate: 'use', settings, isReady });
     }
     for (const native of view.nativeServices) {
@@ -182,5 +184,9 @@ function sourcesOf({ slices }: ClusterView, key: string): readonly EndpointSlice
   );
 }
 
-const hasReady = ({ endpoints }: EndpointSlice): boolean =>
-  (endpoints ?? []).some(({ conditions = {} }) => conditions.ready !== false);
+/** A user may have changed the ports of the Service, so that none of them is in its slices. */
+const givesReady = ({ ports: own }: MemberService, { endpoints, ports }: EndpointSlice): boolean =>
+  (endpoints ?? []).some(({ conditions = {} }) => conditions.ready !== false) &&
+  (ports ?? []).some(({ name = '', protocol = 'TCP' }) =>
+    own.some((port) => port.name === name && port.protocol === protocol),
+  );
