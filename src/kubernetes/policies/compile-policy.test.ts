@@ -169,6 +169,15 @@ suite('the end of a policy', () => {
     assert.equal(step({ object: object(), record: kept }, ended), 'True FederationEnded');
   });
 
+  test('by a removed annotation deletes a replica in the place of a policy that stayed', () => {
+    const end = { state: 'Ended', stamp: ago(10, 'b'), versionHash: '', storedHash: 'v1' } as const;
+    const late = replica(ago(90, 'c'), 'v1', { uid: 'new', resourceVersion: '20' });
+    // A leader created it before it saw the record of the policy that stayed, with the same content.
+    const next = compilePolicy(input({ object: late, record: record(end), isFresh: true }, ended));
+    assert.ok(next.do === 'record');
+    assert.equal(step({ object: late, record: next.record }, ended), 'remove');
+  });
+
   test('does not delete a policy while its namespace ends', () => {
     const closing = { ...place, namespace: 'closing' } as const;
     assert.equal(step({ object: object(), record: record(), place: closing }, deleted), 'rest');

@@ -290,7 +290,7 @@ function ended(plan: Plan, version: Version): Step {
     object?.isFederated === true &&
     place.isServed &&
     own.type !== 'oversized' &&
-    !(own.type === 'held' && isSameVersion(versionOf(record), version));
+    !isKept(plan, version);
   // A user made it after the end. In other members it would be a new version.
   const isNew =
     own.type === 'record' && isOfGuest(target, own.why) && !isBeaten(own.record, version);
@@ -307,6 +307,15 @@ function ended(plan: Plan, version: Version): Step {
   const storedHash = (object?.isFederated === true && place.isServed && object.hash) || '';
   return { do: 'record', record: { ...endOf(state, version.stamp, base), storedHash } };
 }
+
+/**
+ * Whether it stayed when the federation ended. Only a policy of a user does: where the record is about one, a leader
+ * that did not see that record yet may have created a replica with the same content in its place.
+ */
+const isKept = ({ target, own }: Plan, version: Version): boolean =>
+  own.type === 'held' &&
+  target.object?.isReplica !== true &&
+  isSameVersion(versionOf(target.record), version);
 
 /** The target knows of the end. Its record goes when all members have known of it for long enough. */
 function settled({ target, others, nowMs, retentionMs }: Plan, version: Version): Step {
