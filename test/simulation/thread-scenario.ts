@@ -305,7 +305,7 @@ class Thread {
   }
 
   #until<T>(task: Promise<T>, what: string): Promise<T> {
-    return until(this.#simulation, task, what);
+    return until(this.#world, task, what);
   }
 }
 

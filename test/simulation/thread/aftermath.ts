@@ -111,11 +111,7 @@ export class Aftermath {
     await this.#untilNone(peers, async (peer) => {
       const seen = this.#world.logs.witnessed(peer, name)?.size ?? 0;
       if (seen > copy.head.treeSize + 2) return undefined;
-      await until(
-        this.#world.simulation,
-        this.#operators.grant(name, peer, random),
-        'a grant is written',
-      );
+      await until(this.#world, this.#operators.grant(name, peer, random), 'a grant is written');
       return `${peer} has not seen the newest records of ${name}`;
     });
     return copy;
@@ -151,7 +147,7 @@ export class Aftermath {
   }
 
   async #ask(site: string, path: string, body: object = {}): Promise<void> {
-    await until(this.#world.simulation, this.#operators.ask(site, path, body), path);
+    await until(this.#world, this.#operators.ask(site, path, body), path);
   }
 
   /** Why the newest records of the log are not cosigned by this witness. */
@@ -171,7 +167,7 @@ export class Aftermath {
     peers: readonly string[],
     problem: (peer: string) => string | undefined | Promise<string | undefined>,
   ): Promise<void> {
-    return untilNone(this.#world.simulation, async () => {
+    return untilNone(this.#world, async () => {
       for (const peer of peers) {
         const found = await problem(peer);
         if (found !== undefined) return found;

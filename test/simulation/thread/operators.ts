@@ -48,11 +48,16 @@ export class Operators {
     return this.attempt(name, (site) => work(site, operator));
   }
 
+  /** Whether `act` does something about this error, and tries again. */
+  protected comesBack(_error: HansaError): boolean {
+    return false;
+  }
+
   /** Undefined where the site was down, or died over it. */
   async ask(name: string, path: string, body: object = {}): Promise<Answer | undefined> {
     return this.act(name, async (site, { caller = socketOwner }) => {
       const { error, body: bytes } = await site.operate('POST', path, body, caller);
-      if (error?.code === 'HANSA_APPROVAL_REQUIRED') throw error;
+      if (error !== undefined && this.comesBack(error)) throw error;
       if (error?.code === 'HANSA_INTERNAL') this.#world.simulation.fail(error.cause ?? error);
       this.#world.simulation.event(`${name} ${path.split('/')[0]}: ${error?.code ?? 'ok'}`);
       return { code: error?.code, body: JSON.parse(bytes.toString('utf8')) as unknown };

@@ -14,7 +14,7 @@ import { createToken, revokeToken } from '../../../src/core/access/token-operati
 import { tokensCollection } from '../../../src/core/access/token-register.ts';
 import { sleep } from '../../../src/core/clock/clock.ts';
 import type { SeededRandom } from '../../../src/core/clock/seeded-random.ts';
-import { hasCode } from '../../../src/core/errors/error.ts';
+import { type HansaError, hasCode } from '../../../src/core/errors/error.ts';
 import type { WriteAs } from '../../../src/core/reconcile/resource-client.ts';
 import { peeringActions } from '../../../src/peering/approval-actions.ts';
 import { clerk } from './approval-watch.ts';
@@ -23,6 +23,10 @@ import type { ThreadSite } from './site.ts';
 import type { World } from './world.ts';
 
 const approvers = ['ada', 'bob'] as const;
+/** A user may request one more approval each minute. */
+const longestWaitSeconds = 60;
+/** More than people ever wait for one another. */
+const mostWaits = 10;
 /** Everything about peers that can need approval. */
 const guarded = peeringActions.map(({ action }) => action);
 
@@ -85,20 +89,41 @@ export class People extends Operators {
     work: (site: ThreadSite, as: WriteAs) => Promise<T>,
   ): Promise<T | undefined> {
     const user = this.#random.chance(0.6) ? clerk : adminUser;
-    for (;;) {
+    for (let waits = 0; ; ) {
       let needed: string | undefined;
+      let toldSeconds: number | undefined;
       const done = await this.attempt(name, async (site) => {
         try {
           return await work(site, { controller: 'operator', caller: this.#caller(name, user) });
         } catch (error) {
           if (hasCode(error, 'HANSA_APPROVAL_REQUIRED')) needed = error.details?.name;
+          if (isRequestLimit(error)) toldSeconds = error.details?.retryAfterSeconds;
           throw error;
         }
       });
+      if (toldSeconds !== undefined) {
+        waits += 1;
+        await this.#waitAsTold(name, user, toldSeconds, waits);
+        continue;
+      }
       if (needed === undefined) return done;
       if (!this.#areKind && this.#random.chance(0.1)) return undefined;
       await this.#decideSoon(name, needed, user);
     }
+  }
+
+  protected override comesBack(error: HansaError): boolean {
+    return error.code === 'HANSA_APPROVAL_REQUIRED' || isRequestLimit(error);
+  }
+
+  /** The site says when there is room for one more request. Another one of the same user may take it first. */
+  async #waitAsTold(name: string, user: string, seconds: number, waits: number): Promise<void> {
+    const { simulation, toldWaits } = this.#world;
+    simulation.event(`${name} tells ${user} to wait ${seconds} s`);
+    if (seconds > longestWaitSeconds || waits > mostWaits) {
+      simulation.fail(new Error(`${name} lets ${user} wait ${seconds} s, ${waits} times by now`));
+    }
+    await toldWaits.wait(seconds);
   }
 
   async #decideSoon(name: string, approval: string, requester: string): Promise<void> {
@@ -140,4 +165,10 @@ export class People extends Operators {
     const token = record && (JSON.parse(record.toString('utf8')) as { readonly id: string });
     return tokenCaller(user, 'token', user, token?.id);
   }
+}
+
+/** Not of what waits for other people, which may take any time. */
+function isRequestLimit(error: unknown): error is HansaError {
+  const isLimit = hasCode(error, 'HANSA_TOO_MANY_REQUESTS');
+  return isLimit && error.message.includes('requested too many approvals');
 }

@@ -16,7 +16,6 @@ import {
   acceptancesCollection,
 } from '../../../src/peering/handshake/records.ts';
 import { isLive } from '../../../src/peering/peers/peer-states.ts';
-import type { Simulation } from '../simulation.ts';
 import { malloryName } from './mallory.ts';
 import type { Operators } from './operators.ts';
 import type { ThreadSite } from './site.ts';
@@ -35,16 +34,16 @@ export interface Pair {
 }
 
 /** Lets time pass until it is done. */
-export async function until<T>(simulation: Simulation, task: Promise<T>, what: string): Promise<T> {
+export async function until<T>(world: World, task: Promise<T>, what: string): Promise<T> {
   const progress = { done: false };
   const finished = task.finally(() => {
     progress.done = true;
   });
   finished.catch(() => undefined);
-  const startedMs = simulation.clock.monotonic();
+  const startedMs = world.toldWaits.countedMs();
   while (!progress.done) {
-    await simulation.run(50);
-    const sinceMs = simulation.clock.monotonic() - startedMs;
+    await world.simulation.run(50);
+    const sinceMs = world.toldWaits.countedMs() - startedMs;
     assert.ok(sinceMs < settleWithinMs, `it takes too long until ${what}`);
   }
   return finished;
@@ -52,15 +51,15 @@ export async function until<T>(simulation: Simulation, task: Promise<T>, what: s
 
 /** Lets time pass until nothing is found, for no longer than it may take. */
 export async function untilNone(
-  simulation: Simulation,
+  world: World,
   problem: () => Promise<string | undefined>,
 ): Promise<void> {
-  const startedMs = simulation.clock.monotonic();
+  const startedMs = world.toldWaits.countedMs();
   for (;;) {
-    await simulation.run(stepMs);
+    await world.simulation.run(stepMs);
     const found = await problem();
     if (found === undefined) return;
-    const sinceMs = simulation.clock.monotonic() - startedMs;
+    const sinceMs = world.toldWaits.countedMs() - startedMs;
     assert.ok(sinceMs < settleWithinMs, `after ${sinceMs} ms of calm: ${found}`);
   }
 }
@@ -79,9 +78,9 @@ export async function settle(
     }
     return undefined;
   };
-  await untilNone(simulation, async () => {
+  await untilNone(world, async () => {
     const confirmed = Promise.all(names.map((name) => operators.confirmAll(name, names)));
-    await until(simulation, confirmed, 'everybody is confirmed');
+    await until(world, confirmed, 'everybody is confirmed');
     return problem();
   });
   await simulation.run(restMs);

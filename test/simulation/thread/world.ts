@@ -20,6 +20,7 @@ import type { Sends } from '../site-transport.ts';
 import { ApprovalWatch } from './approval-watch.ts';
 import { LogWatch } from './log-watch.ts';
 import { leaseMs, startThreadSite, type ThreadSite } from './site.ts';
+import { ToldWaits } from './told-waits.ts';
 import { WatchedDatabase } from './watched-database.ts';
 import { Witness } from './witness.ts';
 
@@ -50,6 +51,7 @@ export class World {
   readonly witness: Witness;
   readonly logs: LogWatch;
   readonly approvals = new ApprovalWatch();
+  readonly toldWaits: ToldWaits;
   /** A site dies at this step of its own, counted from the start. */
   dieAt: { readonly name: string; steps: number } | undefined;
   /** Changes what a hostile site sends. */
@@ -79,6 +81,7 @@ export class World {
     this.simulation = simulation;
     this.names = names;
     this.faults = faults;
+    this.toldWaits = new ToldWaits(simulation);
     this.#random = simulation.random.fork('world');
     this.#keys = this.#random.chance(0.2) ? 'p256' : 'ed25519';
     this.witness = new Witness(
