@@ -104,25 +104,6 @@ describe('the member controller', () => {
     assertLawful(league);
   });
 
-  test('leads to other clusters while no local slice has a port of the local Service', async () => {
-    const { league, b } = await running();
-    const ports = [{ name: 'other', port: 1234, protocol: 'TCP' as const }];
-    b.put('services', memberService({ ports }));
-    b.put('slices', sourceSlice('shop-y', ['10.2.0.1']));
-    await league.settle();
-    assert.deepEqual(addressesIn(b), ['10.1.0.1', '10.1.0.2']);
-    b.put('services', memberService());
-    await league.settle();
-    assert.deepEqual(addressesIn(b), ['10.2.0.1']);
-    b.put('services', memberService({ ports }));
-    await league.settle();
-    assert.deepEqual(addressesIn(b), ['10.1.0.1', '10.1.0.2']);
-    b.put('slices', sourceSlice('shop-y', ['10.2.0.1'], { ports }));
-    await league.settle();
-    assert.deepEqual(addressesIn(b), ['10.2.0.1']);
-    assertLawful(league);
-  });
-
   test('follows slices that come, split and go', async () => {
     const { league, a, b } = await running();
     const many = Array.from({ length: 250 }, (_, host) => `10.1.1.${host}`);

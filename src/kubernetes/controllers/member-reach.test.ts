@@ -368,4 +368,27 @@ describe('while a cluster cannot be reached', () => {
     assert.deepEqual(addressesIn(c), ['10.1.0.1', '10.2.0.2']);
     assert.deepEqual(ports(), [80, 99]);
   });
+
+  test('of another cluster while no local slice has a port of the local Service', async () => {
+    const league = new TestLeague();
+    const { a, b } = league;
+    a.put('services', memberService());
+    a.put('slices', sourceSlice('shop-x', ['10.1.0.1', '10.1.0.2']));
+    await league.leader();
+    const ports = [{ name: 'other', port: 1234, protocol: 'TCP' as const }];
+    b.put('services', memberService({ ports }));
+    b.put('slices', sourceSlice('shop-y', ['10.2.0.1']));
+    await league.settle();
+    assert.deepEqual(addressesIn(b), ['10.1.0.1', '10.1.0.2']);
+    b.put('services', memberService());
+    await league.settle();
+    assert.deepEqual(addressesIn(b), ['10.2.0.1']);
+    b.put('services', memberService({ ports }));
+    await league.settle();
+    assert.deepEqual(addressesIn(b), ['10.1.0.1', '10.1.0.2']);
+    b.put('slices', sourceSlice('shop-y', ['10.2.0.1'], { ports }));
+    await league.settle();
+    assert.deepEqual(addressesIn(b), ['10.2.0.1']);
+    assert.deepEqual(b.violations, []);
+  });
 });
