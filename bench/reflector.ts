@@ -1,6 +1,7 @@
 // Compares the reflector with an informer of client-go: CPU time and memory for the same EndpointSlices
 // of the same kube-apiserver. `node bench/reflector.ts` prints one JSON object per line. What a process
-// needs for an empty collection is subtracted, because the reflector runs inside the site.
+// needs for an empty collection is subtracted, because the reflector runs inside the site. Node has the options of
+// a site.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,6 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type KubeApiserver, startKubeApiserver } from '../test/interop/kube-apiserver.ts';
 import { requireTool } from '../test/interop/tool.ts';
 import { type Figure, median, rounded } from './figure.ts';
+import { nodeEnvironment, nodeOptions } from './node-options.ts';
 import { cpuSeconds, residentBytes } from './process-stat.ts';
 import { sized } from './size.ts';
 
@@ -34,7 +36,7 @@ interface Round {
 }
 
 const clientGo = await requireTool('client-go');
-const quiet = '--disable-warning=ExperimentalWarning';
+const hansaOptions = ['--disable-warning=ExperimentalWarning', ...nodeOptions];
 const follower = join(import.meta.dirname, 'reflector-follower.ts');
 
 /** A process that ends with its standard input, and so with this one. */
@@ -45,9 +47,12 @@ class Follower {
   constructor(side: Side, kubeconfig: string, namespace: string) {
     const [program, ...args] =
       side === 'hansa'
-        ? [process.execPath, quiet, follower, kubeconfig, namespace]
+        ? [process.execPath, ...hansaOptions, follower, kubeconfig, namespace]
         : [clientGo, 'informer', `-kubeconfig=${kubeconfig}`, `-namespace=${namespace}`];
-    const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+    const child = spawn(program, args, {
+      stdio: ['pipe', 'pipe', 'inherit'],
+      env: { ...process.env, ...nodeEnvironment },
+    });
     this.#child = child;
     this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   }
