@@ -77,6 +77,16 @@ suite('a policy with the annotation', () => {
     const own = judged({ object: object(), record: record(), place });
     assert.equal(own.type === 'record' && own.record.crdUID, 'new');
   });
+
+  test('that stayed when its federation ended is federated again when a user makes it again with the same content', () => {
+    const ended = record({ state: 'Ended', storedHash: 'v1' });
+    assert.deepEqual(found({ object: object(), record: ended }), ['held']);
+    const again = object({ uid: 'again', userMs: nowMs - 5000 });
+    assert.deepEqual(found({ object: again, record: ended }), ['edited', 'Live', '-5s.0.a']);
+    // What a late leader created in its place is no edit.
+    const late = replica(ago(90, 'c'), 'v1', { uid: 'late' });
+    assert.equal(found({ object: late, record: ended })[0], 'refreshed');
+  });
 });
 
 suite('a policy that a site wrote', () => {

@@ -132,6 +132,7 @@ function compared(
   const completed = completedRecord(target, object, record.stamp);
   if (completed !== undefined) return completed;
   if (hash !== undefined && hash === record.storedHash) {
+    if (isMadeAgain(object, record)) return edited(target, object, nowMs, record.stamp);
     return isOfObject(target, object, record)
       ? { type: 'held' }
       : refreshed({ ...record, ...placeOf(target, object) });
@@ -148,6 +149,11 @@ function compared(
       : refreshed({ ...record, ...placeOf(target, object), storedHash: hash });
   }
   return edited(target, object, nowMs, record.stamp);
+}
+
+/** A user deleted the policy that had stayed, and made another one with the same content. */
+function isMadeAgain({ uid, isReplica }: HeldObject, { state, objectUID }: HeldRecord): boolean {
+  return state === 'Ended' && uid !== objectUID && !isReplica;
 }
 
 /** Whether the record says where the object is. A CRD of our own time is never replaced by a built-in kind. */
