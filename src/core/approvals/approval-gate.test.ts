@@ -164,6 +164,14 @@ suite('the gate', () => {
     await refusal(act(ci, request(99)));
   });
 
+  test('counts many equal requests at the same moment as one', async () => {
+    const { act } = await openApprovals();
+    const request = (at: number) => ({ ...confirmBruges, change: { at } });
+    const equal = Array.from({ length: 2 * maxPendingOfUser }, () => refusal(act(ci, request(0))));
+    assert.equal(new Set(await Promise.all(equal)).size, 1);
+    for (let at = 1; at < maxPendingOfUser; at += 1) await refusal(act(ci, request(at)));
+  });
+
   test('refuses a change that nobody could read', async () => {
     const { act } = await openApprovals();
     const change = { text: 'x'.repeat(maxChangeLength) };

@@ -81,6 +81,8 @@ const siteName = 'site';
 export class ApprovalGate {
   readonly #parts: ApprovalGateParts;
   readonly #room: ApprovalRoom;
+  /** Requests that this process writes at this moment, by hash: equal ones wait, and are not counted. */
+  readonly #requesting = new Map<string, Promise<Approval>>();
   #compiled: { readonly from: unknown; readonly policy: ApprovalPolicy } | undefined;
 
   constructor(parts: ApprovalGateParts) {
@@ -135,8 +137,12 @@ export class ApprovalGate {
         .find((one) => isPendingRequest(one, nowMs) && isIntact(one.spec));
       if (pending !== undefined) throw approvalRequired(pending);
       try {
+        const requested = this.#requesting.get(hash);
+        if (requested !== undefined) throw approvalRequired(await requested);
         this.#room.takeRequest(approvals.list(this.#parts.store), user, nowMs);
-        throw approvalRequired(await this.#request(request, mode, change, hash, by, hash));
+        const requesting = this.#request(request, mode, change, hash, by, hash);
+        this.#requesting.set(hash, requesting);
+        throw approvalRequired(await requesting.finally(() => this.#requesting.delete(hash)));
       } catch (error) {
         // Another request for the same was faster, or the room is full: look again.
         if (!hasCode(error, 'HANSA_CONFLICT') || attempt >= maxAttempts) throw error;
