@@ -160,6 +160,9 @@ describe('a witness of transparency-dev', { skip }, () => {
       told.map(({ keyIsTrusted }) => keyIsTrusted),
       [true],
     );
+    // Another site has not cosigned it.
+    const other = ['--witness', signer.verifier.text];
+    assert.equal((await hansa(['audit', 'verify', file, ...flags, ...other])).code, 11);
     // The cosignature of another size is refused.
     const changed = Buffer.concat(pieces)
       .toString('utf8')

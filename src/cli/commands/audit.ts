@@ -17,7 +17,13 @@ import { fileProblem } from '../../core/command/file-problem.ts';
 import { outputOption, renderValue } from '../output/output.ts';
 import { createProgress } from '../output/progress.ts';
 import type { StoppedLog } from './stopped-log.ts';
-import { type VerifiedFile, verifyFile, witnessLines, witnessNotes } from './verify-file.ts';
+import {
+  requireWitnesses,
+  type VerifiedFile,
+  verifyFile,
+  witnessLines,
+  witnessNotes,
+} from './verify-file.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import type { OutputFormat } from '../../core/plane/command-kit.ts';
@@ -322,9 +328,10 @@ function verifyCommand(cli: Cli): Command {
       'after',
       `
 Verifying a file needs no site and no network. With --key, the command rejects a log that another key
-signed. With --checkpoint, it rejects a log whose earlier events were changed. With --witness, it says
-which cosignatures are not by a key that you gave. To print the key of a site, for --key or --witness:
-hansa audit checkpoint --key. The exit code is 11 (HANSA_AUDIT_INVALID) if the log does not verify.
+signed. With --checkpoint, it rejects a log whose earlier events were changed. With --witness, it rejects
+a log without a cosignature by that key, and says which cosignatures are not by a key that you gave. To print
+the key of a site, for --key or --witness: hansa audit checkpoint --key. The exit code is 11
+(HANSA_AUDIT_INVALID) if the log does not verify.
 
 Examples:
   hansa audit verify
@@ -348,6 +355,7 @@ Examples:
             : { verified: await verifyFile(resolve(cli.io.cwd, file), options), unsigned: 0 };
         progress.end();
         report(cli, found, flags, witnesses, file !== undefined);
+        requireWitnesses(found.verified, witnesses);
       } finally {
         progress.end();
       }
@@ -446,7 +454,7 @@ function report(
   if (proofs === undefined) {
     for (const line of witnessLines(verified)) cli.print(line);
     if (isFile || witnesses.length > 0) {
-      for (const line of witnessNotes(verified, witnesses)) cli.note(line);
+      for (const line of witnessNotes(verified)) cli.note(line);
     }
   }
   // A site that answers directly names its own key. A file can come from anyone.

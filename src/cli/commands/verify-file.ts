@@ -91,22 +91,29 @@ export function witnessLines({ cosigned, size }: Pick<Verified, 'cosigned' | 'si
   return lines;
 }
 
-/** Which cosignatures prove nothing to the caller: a forger of a file can add some with other keys. */
-export function witnessNotes(
-  { cosigned }: Pick<Verified, 'cosigned'>,
+/** Throws HANSA_AUDIT_INVALID where a witness that the caller gave has not cosigned: a forger can leave it out. */
+export function requireWitnesses(
+  { origin, cosigned }: Pick<Verified, 'origin' | 'cosigned'>,
   given: readonly Pick<NoteVerifier, 'name'>[],
-): string[] {
+): void {
   const trusted = new Set(
     cosigned.filter(({ keyIsTrusted }) => keyIsTrusted).map(({ witness }) => witness),
   );
-  const untrusted = cosigned.filter(({ keyIsTrusted }) => !keyIsTrusted);
-  return [
-    ...given
-      .filter(({ name }) => !trusted.has(name))
-      .map(({ name }) => `No cosignature is by the key of ${printable(name)} from --witness.`),
-    ...untrusted.map(
+  const missing = given.filter(({ name }) => !trusted.has(name));
+  if (missing.length === 0) return;
+  const names = missing.map(({ name }) => printable(name)).join(', ');
+  throw new HansaError(
+    'HANSA_AUDIT_INVALID',
+    `Cannot verify that ${names} witnessed the log of ${origin}: it has no cosignature by that key from --witness.`,
+  );
+}
+
+/** Which cosignatures prove nothing to the caller: a forger of a file can add some with other keys. */
+export function witnessNotes({ cosigned }: Pick<Verified, 'cosigned'>): string[] {
+  return cosigned
+    .filter(({ keyIsTrusted }) => !keyIsTrusted)
+    .map(
       ({ witness }) =>
         `The cosignature of ${printable(witness)} was verified with the key that the log itself names. Pass the output of hansa audit checkpoint --key at ${printable(witness)} with --witness.`,
-    ),
-  ];
+    );
 }
