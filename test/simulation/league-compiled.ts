@@ -27,7 +27,7 @@ import {
   addressesOfNode,
   memberOfNativeService,
   memberOfService,
-  type MemberService,
+  type MemberPort,
 } from '../../src/kubernetes/services/member-service.ts';
 import { isSource } from '../../src/kubernetes/services/slice-source.ts';
 import { compileVmService } from '../../src/kubernetes/vms/compile-vm-service.ts';
@@ -133,14 +133,16 @@ function inputsOf(
       if (!isRef(ref) || isCopy(service)) continue;
       const member = memberOfService(clusterID, ref, service);
       const sources = sourcesOf(view, keyOfObject(service));
-      const isReady = isLocal && sources.some((source) => givesReady(member, source));
-      add(ref, { service: member, fate: 'use', settings, isReady });
+      const readyPorts = member.ports.filter(
+        (port) => isLocal && sources.some((source) => givesReady(port, source)),
+      );
+      add(ref, { service: member, fate: 'use', settings, readyPorts });
     }
     for (const native of view.nativeServices) {
       const ref = federatedRefOf(native.metadata, systemNamespace);
       if (!isRef(ref)) continue;
       const member = memberOfNativeService(clusterID, ref, native);
-      add(ref, { service: member, fate: 'use', settings, isReady: isLocal });
+      add(ref, { service: member, fate: 'use', settings, readyPorts: isLocal ? member.ports : [] });
     }
   }
   return found;
@@ -185,8 +187,8 @@ function sourcesOf({ slices }: ClusterView, key: string): readonly EndpointSlice
 }
 
 /** A user may have changed the ports of the Service, so that none of them is in its slices. */
-const givesReady = ({ ports: own }: MemberService, { endpoints, ports }: EndpointSlice): boolean =>
+const givesReady = (own: MemberPort, { endpoints, ports }: EndpointSlice): boolean =>
   (endpoints ?? []).some(({ conditions = {} }) => conditions.ready !== false) &&
-  (ports ?? []).some(({ name = '', protocol = 'TCP' }) =>
-    own.some((port) => port.name === name && port.protocol === protocol),
+  (ports ?? []).some(
+    ({ name = '', protocol = 'TCP' }) => own.name === name && own.protocol === protocol,
   );

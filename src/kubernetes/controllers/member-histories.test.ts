@@ -296,13 +296,16 @@ function expectedIn(target: TestCluster, { league, sites: [site] }: History) {
           const own = federatedRefOf(metadata, systemNamespace);
           return isRef(own) && keyOfRef(own) === key;
         })
-        .map((each) => ({
-          service: memberOfService(origin.id, ref, each),
+        .map((each) => ({ each, service: memberOfService(origin.id, ref, each) }))
+        .map(({ each, service }) => ({
+          service,
           fate: 'use',
           settings: (site as TestSite).view(origin.id).settings,
           limit: leftOut.get(origin.id)?.get(`${origin.id}/Service/shop/${each.metadata.name}`),
-          isReady: sourcesOf(origin, each).some(({ endpoints }) =>
-            endpoints?.some(({ conditions }) => conditions?.ready),
+          readyPorts: service.ports.filter(() =>
+            sourcesOf(origin, each).some(({ endpoints }) =>
+              endpoints?.some(({ conditions }) => conditions?.ready),
+            ),
           ),
         })),
     );

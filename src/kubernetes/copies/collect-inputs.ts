@@ -7,7 +7,12 @@ import type { MemberInput, Outcome } from '../services/compile-plan.ts';
 import { tooManyEndpoints } from '../services/explain-limit.ts';
 import type { FederatedRef } from '../services/federated-name.ts';
 import { mayJoin } from '../services/global-namespaces.ts';
-import { addressesOfNode, keyOfMember, type MemberService } from '../services/member-service.ts';
+import {
+  addressesOfNode,
+  keyOfMember,
+  type MemberPort,
+  type MemberService,
+} from '../services/member-service.ts';
 import { isSource, parseSourceID, sourceOfSlice } from '../services/slice-source.ts';
 import { fateOf, isUnreachablePolicy } from '../services/unreachable.ts';
 import type { CopyRules } from './copy-rules.ts';
@@ -81,7 +86,7 @@ export function collectInputs(options: CollectOptions): Collected {
         fate: fate(member, service.unreachable),
         settings: member.settings,
         limit,
-        isReady: isTarget && limit?.what !== 'members' && isReady(service, member),
+        readyPorts: isTarget && limit?.what !== 'members' ? readyPorts(service, member) : [],
         // Only the leader of its own cluster tells it.
         ...(isTarget && limit === undefined && findings(service, member, leftOut, options)),
       });
@@ -153,12 +158,15 @@ function byCreation({ metadata: a }: Node, { metadata: b }: Node): number {
   return one < two || (one === two && a.name < b.name) ? -1 : 1;
 }
 
-/** Whether it gives its own cluster a ready endpoint. A NativeService says nothing of readiness. */
-export function isReady(service: MemberService, member: SyncedMember): boolean {
+/** The ports that have a ready endpoint in its own cluster. A NativeService says nothing of readiness. */
+function readyPorts(service: MemberService, member: SyncedMember): readonly MemberPort[] {
   const { exposure, kind, ports } = service;
-  if (kind === 'NativeService') return exposure.by === 'addresses' && exposure.addresses.length > 0;
+  if (kind === 'NativeService') {
+    return exposure.by === 'addresses' && exposure.addresses.length > 0 ? ports : [];
+  }
   const usable = usableOf(member);
-  return sourceSlices(member, service).some((slice) => isReadyFor(ports, slice, usable));
+  const slices = sourceSlices(member, service);
+  return ports.filter((port) => slices.some((slice) => isReadyFor([port], slice, usable)));
 }
 
 function findings(
@@ -254,6 +262,6 @@ function heldInput(
     fate,
     // It stands for Services of several namespaces, whose slices were judged above.
     settings: { ...settings, globalNamespaces: [''] },
-    isReady: false,
+    readyPorts: [],
   };
 }

@@ -149,7 +149,7 @@ function viewOf(
 const noNames: NamesView = { carried: [], problem: undefined };
 
 function memberView(input: MemberInput, member: SyncedMember, plan: Plan): MemberServiceView {
-  const { service, isReady } = input;
+  const { service, readyPorts } = input;
   const { clusterID, namespace, name, kind } = service;
   const {
     status = 'False',
@@ -162,7 +162,7 @@ function memberView(input: MemberInput, member: SyncedMember, plan: Plan): Membe
     name,
     kind,
     type: typeOf(service, member),
-    isReady,
+    isReady: readyPorts.length > 0,
     endpoints: endpointsOf(service, member),
     status,
     reason,

@@ -38,12 +38,11 @@ export function nameTargets(options: TargetOptions): NameTargets {
   const { key, plan, inputs, members, names, leftOutOf, current, held } = options;
   let isPending = false;
   const unknown = [...held];
-  const lists = inputs.flatMap(({ service, isReady }) => {
+  const lists = inputs.flatMap(({ service, readyPorts }) => {
     const participant = plan.participants.get(keyOfMember(service));
     const member = members.find(({ clusterID }) => clusterID === service.clusterID);
-    if (participant === undefined || participant.isDraining || !isReady || member === undefined) {
-      return [];
-    }
+    if (participant === undefined || participant.isDraining || member === undefined) return [];
+    if (readyPorts.length === 0) return [];
     if (hasSlices(service.exposure)) return [slicedAddresses(service, member, leftOutOf(member))];
     const found = outsideAddresses(service, member, names, key);
     if (found.isPending === true) {

@@ -52,7 +52,7 @@ const planOf = (...members: readonly MemberService[]) =>
       service,
       fate: 'use',
       settings: { routable: true, endpointPrefixes: ['10.0.0.0/8'] },
-      isReady: true,
+      readyPorts: service.ports,
     })),
     false,
   );

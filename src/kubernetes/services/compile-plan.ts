@@ -14,15 +14,15 @@ import {
 import type { ReachedLimit } from './choose-claims.ts';
 import { explainLimit } from './explain-limit.ts';
 import { mayJoin } from './global-namespaces.ts';
-import { keyOfMember, type MemberService } from './member-service.ts';
+import { keyOfMember, type MemberPort, type MemberService } from './member-service.ts';
 import type { Fate } from './unreachable.ts';
 
 export interface MemberInput {
   readonly service: MemberService;
   readonly fate: Fate['fate'];
   readonly settings: Pick<MemberSettings, 'routable' | 'endpointPrefixes' | 'globalNamespaces'>;
-  /** Whether it has a ready endpoint in its own cluster. */
-  readonly isReady: boolean;
+  /** Those of its ports that have a ready endpoint in its own cluster. */
+  readonly readyPorts: readonly MemberPort[];
   /**
    * Which of its addresses other members do not get, where there are any. Users of the Service read it, so
    * it names only addresses that they can read in their own objects.
@@ -73,7 +73,10 @@ export function compilePlan(
   const voters = present.filter((input) => isVoter(input, isLocal(input)));
   const { ports, mappings, conflicts } = agreePorts(voters.map(({ service }) => service));
   const ready = voters.filter(
-    (input) => isLocal(input) && input.isReady && mappings.has(keyOfMember(input.service)),
+    (input) =>
+      isLocal(input) &&
+      // A port that lost a conflict leads nowhere.
+      mappings.get(keyOfMember(input.service))?.some(({ own }) => input.readyPorts.includes(own)),
   );
   const local = prefersLocal ? ready : voters.filter(isLocal);
   const others = voters.filter((input) => !isLocal(input) && obstacle(input) === undefined);

@@ -30,14 +30,19 @@ import { keyOfMember } from './member-service.ts';
 import { httpPort, memberService } from './test-member-services.ts';
 import { UsableAddresses } from './usable-address.ts';
 
+const dnsPort = { ...httpPort, name: 'dns', port: 53 };
+
 const ref = { scope: 'global', namespace: 'hansa-system', name: 'shop' } as const;
 const days = (day: number): string => `2026-01-0${day}T00:00:00Z`;
 
-const input = (clusterID: string, over: Partial<MemberInput> = {}): MemberInput => ({
-  service: memberService(clusterID, days(1)),
+const input = (
+  clusterID: string,
+  { service = memberService(clusterID, days(1)), ...over }: Partial<MemberInput> = {},
+): MemberInput => ({
+  service,
   fate: 'use',
   settings: { routable: true, endpointPrefixes: ['10.0.0.0/8', 'fd00::/8'] },
-  isReady: true,
+  readyPorts: service.ports,
   ...over,
 });
 
@@ -57,7 +62,17 @@ describe('the plan of a copy', () => {
     const all = [input('a'), input('b'), input('c')];
     assert.deepEqual(takesPart('a', all), ['a']);
     assert.deepEqual(takesPart('z', all), ['a', 'b', 'c']);
-    assert.deepEqual(takesPart('a', [input('a', { isReady: false }), ...all.slice(1)]), ['b', 'c']);
+    assert.deepEqual(takesPart('a', [input('a', { readyPorts: [] }), ...all.slice(1)]), ['b', 'c']);
+  });
+
+  test('leads to others while the local member is ready only for a port that lost a conflict', () => {
+    const older = input('b', {
+      service: memberService('b', days(1), { ports: [httpPort, dnsPort] }),
+    });
+    const lost = { ...httpPort, port: 8080 };
+    const service = memberService('a', days(2), { ports: [lost, dnsPort] });
+    assert.deepEqual(takesPart('a', [older, input('a', { service, readyPorts: [lost] })]), ['b']);
+    assert.deepEqual(takesPart('a', [older, input('a', { service })]), ['a']);
   });
 
   test('leaves out members that other clusters cannot reach, and says why', () => {
