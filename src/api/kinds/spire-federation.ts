@@ -168,7 +168,7 @@ const exposure = s.object({
     termination: optional(
       s.string({
         description:
-          'Where TLS ends. With https_spiffe and ACME it can only end at SPIRE (passthrough).',
+          'Where TLS ends. With https_spiffe and ACME, and without a Route, it can only end at SPIRE (passthrough).',
         enum: ['passthrough', 'reencrypt'],
       }),
     ),

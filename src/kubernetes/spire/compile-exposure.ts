@@ -117,6 +117,14 @@ function compileOne(type: ExposureType, federation: Federation, facts: ExposureF
       reencrypts: termination === 'reencrypt',
     };
   }
+  if (exposure?.termination === 'reencrypt') {
+    return {
+      problem: {
+        reason: 'PassthroughNeeded',
+        message: `spec.federation.exposure.termination is reencrypt, but only a Route can do that: type ${type} passes TLS through. Use passthrough.`,
+      },
+    };
+  }
   if (host === undefined) {
     return needs(type, 'host', 'the name by which other clusters call the bundle endpoint.');
   }

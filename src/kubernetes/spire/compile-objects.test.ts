@@ -214,6 +214,18 @@ suite('the exposure of the bundle endpoint', () => {
       ['Route'],
       /Use passthrough/,
     ],
+    [
+      'an Ingress should encrypt again',
+      { ...servingCert, exposure: { host, termination: 'reencrypt' } },
+      ['Ingress'],
+      /only a Route .* Use passthrough/,
+    ],
+    [
+      'a TLSRoute should encrypt again',
+      { ...servingCert, exposure: { host, gateway, termination: 'reencrypt' } },
+      ['TLSRoute'],
+      /only a Route .* Use passthrough/,
+    ],
   ];
   for (const [why, federation, served, message] of problems) {
     test(`is a problem that names the fix if ${why}`, () => {
