@@ -30,7 +30,8 @@ export interface ObjectChange<T> {
 
 interface Index<T> {
   readonly valuesOf: IndexFunction<T>;
-  readonly keys: Map<string, Set<string>>;
+  /** The only key of a value without a set: most values find one object. */
+  readonly keys: Map<string, string | Set<string>>;
 }
 
 /** Changes cost O(indexes), look-ups O(results). */
@@ -44,7 +45,7 @@ export class ObjectCache<T, I extends string> {
     this.#indexes = new Map(
       Object.entries<IndexFunction<T>>(indexes).map(([name, valuesOf]) => [
         name,
-        { valuesOf, keys: new Map<string, Set<string>>() },
+        { valuesOf, keys: new Map<string, string | Set<string>>() },
       ]),
     );
   }
@@ -75,7 +76,7 @@ export class ObjectCache<T, I extends string> {
 
   byIndex(name: I, value: string): readonly T[] {
     const keys = this.#indexes.get(name)?.keys.get(value) ?? [];
-    return [...keys].map((key) => this.get(key) as T);
+    return (typeof keys === 'string' ? [keys] : [...keys]).map((key) => this.get(key) as T);
   }
 
   set(entry: CacheEntry<T>): ObjectChange<T> {
@@ -89,8 +90,9 @@ export class ObjectCache<T, I extends string> {
     for (const { keys } of this.#indexes.values()) {
       for (const value of values[at++] ?? []) {
         const found = keys.get(value);
-        if (found === undefined) keys.set(value, new Set([entry.key]));
-        else found.add(entry.key);
+        if (found === undefined) keys.set(value, entry.key);
+        else if (typeof found !== 'string') found.add(entry.key);
+        else if (found !== entry.key) keys.set(value, new Set([found, entry.key]));
       }
     }
     return { key: entry.key, old: old?.object, new: entry.object };
@@ -144,8 +146,10 @@ export class ObjectCache<T, I extends string> {
     for (const { valuesOf, keys } of this.#indexes.values()) {
       for (const value of valuesOf(object)) {
         const found = keys.get(value);
-        found?.delete(key);
-        if (found?.size === 0) keys.delete(value);
+        if (found === key) keys.delete(value);
+        else if (typeof found === 'object' && found.delete(key) && found.size === 0) {
+          keys.delete(value);
+        }
       }
     }
   }

@@ -221,11 +221,13 @@ export class ReflectorRun<T extends KubeObject> {
       try {
         const lines = new JsonLines(maxPageBytes);
         for await (const chunk of stream.body) {
+          let hasLine = false;
           for (const line of lines.push(chunk)) {
             signal.throwIfAborted();
-            heardMs = clock.monotonic();
+            hasLine = true;
             this.#receive(parseWatchEvent<T>(line, maxPageValues), reading);
           }
+          if (hasLine) heardMs = clock.monotonic();
         }
         signal.throwIfAborted();
         throw new ReflectorError('ended', 'the server ended the watch');

@@ -121,7 +121,10 @@ for (const usesInitialEvents of [true, false]) {
     });
 
     test('reads the collection again after a malformed event, and skips none', async () => {
-      for (const text of ['{"type":"ADDED"}\n', '<html>\n', '\u0000\n', '{}\n', '[\n']) {
+      const metadata = '{"name":"deep","resourceVersion":"9"}';
+      const deep = `${'['.repeat(600)}${']'.repeat(600)}`;
+      const nested = `{"type":"ADDED","object":{"metadata":${metadata},"data":${deep}}}\n`;
+      for (const text of ['{"type":"ADDED"}\n', '<html>\n', '\u0000\n', '{}\n', '[\n', nested]) {
         const { server, clock, reflector, failures } = start(serverWith('a'));
         await clock.advance(0);
         server.sendText(text);

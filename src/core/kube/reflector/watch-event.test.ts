@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { MalformedError, parseWatchEvent, versionedObject } from './watch-event.ts';
+import { MalformedError } from './malformed-error.ts';
+import { parseWatchEvent, versionedObject } from './watch-event.ts';
 
 const parse = (value: unknown): unknown =>
-  parseWatchEvent(Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)), 1000);
+  parseWatchEvent(Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)), 1500);
 const objectWith = (metadata: object): object => ({ apiVersion: 'v1', kind: 'Pod', metadata });
 
 suite('a watch event', () => {
@@ -63,6 +64,10 @@ suite('a watch event', () => {
     ],
     ['a bookmark without version', { type: 'BOOKMARK', object: objectWith({}) }],
     ['a bookmark of nothing', { type: 'BOOKMARK' }],
+    [
+      'an error that nests deeply',
+      `{"type":"ERROR","object":{"code":410,"details":${'['.repeat(600)}${']'.repeat(600)}}}`,
+    ],
     ['too many values', JSON.stringify({ type: 'ADDED', object: Array(2000).fill(1) })],
   ] as const) {
     test(`is refused with ${what}`, () => {
