@@ -16,7 +16,7 @@ import {
   kubeconfigFor,
   startKubeApiserver,
 } from './kube-apiserver.ts';
-import { kwokConfiguration, type PodSpecification, podOf } from './kwok.ts';
+import { kwokConfiguration, playedByKwok, type PodSpecification, podOf } from './kwok.ts';
 import { assertRunning, endProgram, startProgram } from './program.ts';
 
 export interface KubeClusterOptions {
@@ -168,7 +168,8 @@ class ClusterParts {
     await this.#run('kwok', [
       `--config=${configuration}`,
       `--kubeconfig=${kubeconfig}`,
-      '--manage-all-nodes',
+      // A kubelet of the tests may own others.
+      `--manage-nodes-with-annotation-selector=${Object.entries(playedByKwok).flat().join('=')}`,
       // No controller looks at them.
       '--node-lease-duration-seconds=0',
     ]);
@@ -213,7 +214,7 @@ class ClusterParts {
     await this.send('POST', '/api/v1/nodes', {
       apiVersion: 'v1',
       kind: 'Node',
-      metadata: { name },
+      metadata: { name, annotations: playedByKwok },
       // The API server accepts the status of a new node.
       status: { addresses: addresses.map((address) => ({ type: 'InternalIP', address })) },
     });

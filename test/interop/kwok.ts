@@ -3,6 +3,9 @@
 /** A pod with this annotation has its value as address. KWOK chooses the others. */
 const addressAnnotation = 'hansa.test/address';
 
+/** Annotations of the nodes that KWOK plays. */
+export const playedByKwok = { 'kwok.x-k8s.io/node': 'fake' } as const;
+
 const readyCondition = (type: string): string =>
   `- {type: ${type}, status: "True", lastTransitionTime: {{ Now | Quote }}}`;
 

@@ -1,5 +1,6 @@
 // The SPIRE operator beside spire-controller-manager: the site writes ClusterFederatedTrustDomains, and only
-// spire-controller-manager talks to the API of SPIRE. Real kube-apiserver, StatefulSet controller and spire-server.
+// spire-controller-manager talks to the API of SPIRE. Real kube-apiserver, StatefulSet controller and spire-server, and
+// KWOK for the Pods of users.
 
 import assert from 'node:assert/strict';
 import type { ChildProcess } from 'node:child_process';
@@ -31,6 +32,7 @@ const skip =
     'kubectl',
     'spire-server',
     'spire-controller-manager',
+    'kwok',
   ));
 
 const className = 'hansa';
@@ -69,6 +71,7 @@ suite('the SPIRE operator beside spire-controller-manager', { skip }, () => {
     site = await SpireSite.start('a', {
       etcd,
       crds: moduleCrds('spire'),
+      nodes: 1,
       install: ['--class-name', className],
     });
     const { gateway } = site.kubelet.host;
@@ -307,15 +310,8 @@ suite('the SPIRE operator beside spire-controller-manager', { skip }, () => {
     await site.kubectl.ok(['create', 'namespace', 'shop']);
     await site.kubectl.ok(['create', 'namespace', 'closed']);
     await site.kubectl.ok(['label', 'namespace', 'shop', 'federation=allowed']);
-    await site.apply({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'elsewhere' } });
     for (const namespace of ['shop', 'closed']) {
-      await site.apply({
-        apiVersion: 'v1',
-        kind: 'Pod',
-        metadata: { name: 'web', namespace },
-        // No node of the test kubelet, so nothing runs it.
-        spec: { nodeName: 'elsewhere', containers: [{ name: 'web', image: 'none' }] },
-      });
+      await site.cluster.addPod({ namespace, name: 'web', labels: {} });
     }
     const identity = {
       apiVersion: 'spire.spiffe.io/v1alpha1',
@@ -335,6 +331,15 @@ suite('the SPIRE operator beside spire-controller-manager', { skip }, () => {
     );
     await round();
     assert.deepEqual(await entriesOf('/closed/web'), []);
+    // KWOK plays its own node, and leaves that of the test kubelet alone.
+    const phases = ['get', 'pods', '-A', '-o', 'jsonpath={.items[*].status.phase}'];
+    assert.equal(await site.kubectl.ok(phases), 'Running Running Running');
+    assert.equal(site.kubelet.restarts(podName, 'spire-server'), 0);
+    await site.kubectl.ok(['delete', 'pod/web', '-n', 'shop', '--wait=false']);
+    await until(
+      async () => (await entriesOf('/shop/web')).length === 0,
+      'the entry goes with its Pod',
+    );
     const found = await site.find<{
       metadata: { generation: number; ownerReferences?: unknown };
       spec: object;

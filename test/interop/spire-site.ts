@@ -16,6 +16,8 @@ import { requireTool } from './tool.ts';
 export interface SpireSiteOptions {
   readonly etcd: Etcd;
   readonly crds?: readonly CustomResourceDefinition[];
+  /** That KWOK plays, beside the one of the test kubelet: NAME-0, NAME-1, … */
+  readonly nodes?: number;
   /** Added to `hansa spire install`. */
   readonly install?: readonly string[];
   /** Of the Pods. */
@@ -52,8 +54,8 @@ export class SpireSite {
   readonly site: Daemon;
 
   static async start(name: string, options: SpireSiteOptions): Promise<SpireSite> {
-    const { etcd, crds = [], install = [], pods = {} } = options;
-    const cluster = await startKubeCluster(name, { etcd, controllers, crds });
+    const { etcd, crds = [], install = [], nodes = 0, pods = {} } = options;
+    const cluster = await startKubeCluster(name, { etcd, controllers, crds, nodes });
     const stops: (() => Promise<unknown>)[] = [() => cluster.stop()];
     try {
       const images = {

@@ -120,7 +120,11 @@ suite('the test kubelet', { skip }, () => {
       .split('\n').length;
 
   test('mounts ConfigMaps, empty folders and the credential, and nothing of this machine', async () => {
-    await until(() => existsSync(join(kubelet.volume(pod, 'shared'), 'namespace')));
+    // The last file of the reader, and of the writer.
+    for (const last of ['namespace', 'run']) {
+      const file = join(kubelet.volume(pod, 'shared'), last);
+      await until(() => existsSync(file) && readFileSync(file).length > 0, `there is ${last}`);
+    }
     assert.equal(read('word'), 'hello');
     assert.equal(read('namespace'), 'default');
     // `mount` is of the program mount itself.

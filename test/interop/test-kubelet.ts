@@ -188,6 +188,8 @@ export class TestKubelet {
       const { uid, name, namespace, deletionTimestamp } = pod.metadata;
       there.add(uid);
       const path = `/api/v1/namespaces/${namespace}/pods/${name}`;
+      const { nodeName = this.node } = pod.spec;
+      if (nodeName !== this.node) continue;
       if (pod.spec.nodeName === undefined && deletionTimestamp === undefined) {
         await cluster.create(`${path}/binding`, {
           apiVersion: 'v1',
@@ -199,7 +201,7 @@ export class TestKubelet {
         await this.#pods.get(uid)?.stop();
         this.#pods.delete(uid);
         await cluster.send('DELETE', path, { gracePeriodSeconds: 0, preconditions: { uid } });
-      } else if (pod.spec.nodeName === this.node) {
+      } else {
         await this.#runPod(pod, path);
       }
     }
