@@ -26,165 +26,24 @@ import {
   compilePodSlices,
   isSameSlice,
 } from './compile-slices.ts';
-import { keyOfMember } from './member-service.ts';
-import { httpPort, memberService } from './test-member-services.ts';
+import {
+  createdOn,
+  httpPort,
+  memberInput,
+  sharedRef,
+  memberService,
+} from './test-member-services.ts';
 import { UsableAddresses } from './usable-address.ts';
 
-const dnsPort = { ...httpPort, name: 'dns', port: 53 };
-
-const ref = { scope: 'global', namespace: 'hansa-system', name: 'shop' } as const;
-const days = (day: number): string => `2026-01-0${day}T00:00:00Z`;
-
-const input = (
-  clusterID: string,
-  { service = memberService(clusterID, days(1)), ...over }: Partial<MemberInput> = {},
-): MemberInput => ({
-  service,
-  fate: 'use',
-  settings: { routable: true, endpointPrefixes: ['10.0.0.0/8', 'fd00::/8'] },
-  readyPorts: service.ports,
-  ...over,
-});
-
-const takesPart = (target: string, inputs: readonly MemberInput[]): string[] =>
-  [...compilePlan(ref, target, inputs).participants.values()].map(
-    ({ service }) => service.clusterID,
-  );
-
-const reasons = (inputs: readonly MemberInput[]): unknown[] =>
-  [...compilePlan(ref, 'x', inputs).outcomes.values()].map(({ status, reason }) => [
-    status,
-    reason,
-  ]);
-
-describe('the plan of a copy', () => {
-  test('leads to the local member alone while that is ready, and to all others otherwise', () => {
-    const all = [input('a'), input('b'), input('c')];
-    assert.deepEqual(takesPart('a', all), ['a']);
-    assert.deepEqual(takesPart('z', all), ['a', 'b', 'c']);
-    assert.deepEqual(takesPart('a', [input('a', { readyPorts: [] }), ...all.slice(1)]), ['b', 'c']);
-  });
-
-  test('leads to others while the local member is ready only for a port that lost a conflict', () => {
-    const older = input('b', {
-      service: memberService('b', days(1), { ports: [httpPort, dnsPort] }),
-    });
-    const lost = { ...httpPort, port: 8080 };
-    const service = memberService('a', days(2), { ports: [lost, dnsPort] });
-    assert.deepEqual(takesPart('a', [older, input('a', { service, readyPorts: [lost] })]), ['b']);
-    assert.deepEqual(takesPart('a', [older, input('a', { service })]), ['a']);
-  });
-
-  test('leaves out members that other clusters cannot reach, and says why', () => {
-    const nothing = (reason: 'ExternalName' | 'NoLoadBalancer') =>
-      memberService('d', days(2), { exposure: { by: 'nothing', reason } });
-    const cases = [
-      [{ settings: { routable: false, endpointPrefixes: ['10.0.0.0/8'] } }, 'NotRoutable'],
-      [{ settings: { routable: true, endpointPrefixes: [] } }, 'NoEndpointPrefixes'],
-      [{ service: nothing('ExternalName') }, 'ExternalName'],
-      [{ service: nothing('NoLoadBalancer') }, 'NoLoadBalancer'],
-    ] as const;
-    for (const [over, reason] of cases) {
-      const left = input('d', over);
-      assert.deepEqual(takesPart('x', [left]), [], reason);
-      assert.deepEqual(reasons([left]), [['False', reason]]);
-    }
-  });
-
-  test('uses a member in its own cluster even if others cannot reach it', () => {
-    const settings = { routable: false, endpointPrefixes: [] };
-    assert.deepEqual(takesPart('a', [input('a', { settings })]), ['a']);
-  });
-
-  test('has no ports of a member without endpoint prefixes, but in its own cluster', () => {
-    const settings = { routable: true, endpointPrefixes: [] };
-    const older = memberService('b', days(1), { ports: [{ ...httpPort, port: 8080 }] });
-    const younger = memberService('a', days(2));
-    const inputs = [input('b', { service: older, settings }), input('a', { service: younger })];
-    const portsIn = (target: string, all: readonly MemberInput[]) =>
-      compilePlan(ref, target, all).ports.map(({ port }) => port);
-    assert.deepEqual(portsIn('x', inputs), [80]);
-    assert.deepEqual(portsIn('b', inputs), [8080]);
-    assert.deepEqual(portsIn('x', inputs.slice(0, 1)), [], 'no copy in others');
-    assert.deepEqual(portsIn('b', inputs.slice(0, 1)), [8080]);
-  });
-
-  test('leaves out Services of namespaces that may not join global ones, in every cluster', () => {
-    const settings = { routable: true, endpointPrefixes: ['10.0.0.0/8'] };
-    const allowed = { settings: { ...settings, globalNamespaces: ['shop'] } };
-    assert.deepEqual(takesPart('x', [input('a', allowed)]), ['a']);
-    for (const globalNamespaces of [['other'], []]) {
-      const refused = input('a', { settings: { ...settings, globalNamespaces } });
-      assert.deepEqual(reasons([refused]), [['False', 'NamespaceNotAllowed']]);
-      for (const target of ['x', 'a']) {
-        const plan = compilePlan(ref, target, [refused]);
-        assert.deepEqual([plan.ports, plan.participants.size], [[], 0], target);
-      }
-    }
-    const namespaced = { scope: 'namespaced', namespace: 'shop', name: 'shop' } as const;
-    const service = memberService('a', days(1), { ref: namespaced });
-    const own = input('a', { service, settings: { ...settings, globalNamespaces: [] } });
-    assert.deepEqual(takesPart('x', [own]), ['a']);
-  });
-
-  test('leaves out a member whose every port conflicts with an older one, and tells both', () => {
-    const service = memberService('b', days(2), { ports: [{ ...httpPort, port: 8080 }] });
-    const inputs = [input('b', { service }), input('a')];
-    assert.deepEqual(takesPart('x', inputs), ['a']);
-    assert.deepEqual(reasons(inputs), [
-      ['True', 'Federated'],
-      ['False', 'PortConflict'],
-    ]);
-    const plan = compilePlan(ref, 'x', inputs);
-    const { message = '' } = plan.outcomes.get(keyOfMember(service)) ?? {};
-    assert.match(message, /8080\/TCP here and 80\/TCP in a\/Service\/shop\/shop/);
-  });
-
-  test('tells a member which of its ports exceed the limit, and no port of another one', () => {
-    const ports = Array.from({ length: 101 }, (_, at) => ({
-      ...httpPort,
-      name: `p${at}`,
-      port: at + 1,
-    }));
-    const service = memberService('b', days(2), { ports });
-    const { outcomes } = compilePlan(ref, 'x', [input('b', { service })]);
-    const { reason, message = '' } = outcomes.get(keyOfMember(service)) ?? {};
-    assert.equal(reason, 'PortConflict');
-    assert.match(message, /^The port "p100" \(101\/TCP\) is left out: .* 100 other ports/);
-  });
-
-  test('does not count a removed member, not even for ports', () => {
-    const service = memberService('b', days(2), { ports: [{ ...httpPort, port: 8080 }] });
-    const plan = compilePlan(ref, 'x', [input('a', { fate: 'remove' }), input('b', { service })]);
-    assert.deepEqual([...plan.participants.keys()], [keyOfMember(service)]);
-    assert.equal(plan.ports[0]?.port, 8080);
-  });
-
-  test('reports addresses that were left out', () => {
-    assert.deepEqual(reasons([input('a', { refused: '8.8.8.8' })]), [['True', 'AddressesLeftOut']]);
-  });
-
-  test('is the same whatever order the members come in', () => {
-    const inputs = ['c', 'a', 'b'].map((id) => input(id));
-    const sorted = compilePlan(
-      ref,
-      'x',
-      inputs.toSorted((a, b) => (a.service.clusterID < b.service.clusterID ? -1 : 1)),
-    );
-    assert.deepEqual(compilePlan(ref, 'x', inputs).ports, sorted.ports);
-    assert.deepEqual(compilePlan(ref, 'x', inputs).outcomes, sorted.outcomes);
-  });
-});
-
 describe('the copy', () => {
-  const plan = compilePlan(ref, 'x', [input('a')]);
+  const plan = compilePlan(sharedRef, 'x', [memberInput('a')]);
   const copy = compileCopy(plan);
   assert.ok(copy);
 
   test('is a ClusterIP without selector, and is not there without members', () => {
     assert.deepEqual(copy.spec.ports, [{ name: 'http', port: 80, protocol: 'TCP' }]);
     assert.equal(copy.spec.selector, undefined);
-    assert.equal(compileCopy(compilePlan(ref, 'x', [])), undefined);
+    assert.equal(compileCopy(compilePlan(sharedRef, 'x', [])), undefined);
   });
 
   test('is known as ours only by its epoch, which no user can write', () => {
@@ -312,7 +171,7 @@ describe('the slices of a copy', () => {
   const copy = { metadata: { name: 'shop', namespace: 'hansa-system', uid: 'copy-uid' } };
   const usable = new UsableAddresses(['10.0.0.0/8', 'fd00::/8']);
   const participantOf = (clusterID: string, target = 'x', over: Partial<MemberInput> = {}) => {
-    const found = compilePlan(ref, target, [input(clusterID, over)])
+    const found = compilePlan(sharedRef, target, [memberInput(clusterID, over)])
       .participants.values()
       .next();
     assert.ok(found.value);
@@ -440,7 +299,7 @@ describe('the slices of a copy', () => {
   });
 
   test('are made of addresses too, one for each family', () => {
-    const service = memberService('a', days(1), {
+    const service = memberService('a', createdOn(1), {
       exposure: { by: 'nodes', families: ['IPv4'] },
       ports: [
         { ...httpPort, outside: 30_080 },

@@ -1,6 +1,7 @@
 // Member Services for tests.
 
 import type { Random } from '../../core/clock/clock.ts';
+import type { MemberInput } from './compile-plan.ts';
 import type { MemberPort, MemberService } from './member-service.ts';
 
 export const httpPort: MemberPort = {
@@ -11,6 +12,12 @@ export const httpPort: MemberPort = {
   outside: undefined,
 };
 
+/** The global name that the member Services share. */
+export const sharedRef = { scope: 'global', namespace: 'hansa-system', name: 'shop' } as const;
+
+/** A time of creation, on a day of January 2026. */
+export const createdOn = (day: number): string => `2026-01-0${day}T00:00:00Z`;
+
 /** A Service of type ClusterIP with the port `http` in the cluster, as old as told. */
 export function memberService(
   clusterID: string,
@@ -19,7 +26,7 @@ export function memberService(
 ): MemberService {
   return {
     clusterID,
-    ref: { scope: 'global', namespace: 'hansa-system', name: 'shop' },
+    ref: sharedRef,
     kind: 'Service',
     namespace: 'shop',
     name: 'shop',
@@ -27,6 +34,20 @@ export function memberService(
     exposure: { by: 'pods' },
     ports: [httpPort],
     unreachable: undefined,
+    ...over,
+  };
+}
+
+/** What a plan reads of a routable member whose ports are ready. */
+export function memberInput(
+  clusterID: string,
+  { service = memberService(clusterID, createdOn(1)), ...over }: Partial<MemberInput> = {},
+): MemberInput {
+  return {
+    service,
+    fate: 'use',
+    settings: { routable: true, endpointPrefixes: ['10.0.0.0/8', 'fd00::/8'] },
+    readyPorts: service.ports,
     ...over,
   };
 }
