@@ -16,7 +16,7 @@ import { requireTool } from './tool.ts';
 export interface SpireSiteOptions {
   readonly etcd: Etcd;
   readonly crds?: readonly CustomResourceDefinition[];
-  /** That KWOK plays, beside the one of the test kubelet: NAME-0, NAME-1, … */
+  /** The number of nodes that KWOK plays beside that of the test kubelet: NAME-0, NAME-1, … */
   readonly nodes?: number;
   /** Added to `hansa spire install`. */
   readonly install?: readonly string[];

@@ -122,3 +122,15 @@ test('bounded JSON is read, and too deep or too large JSON is a syntax error tha
   assert.throws(() => parse('['.repeat(8000)), /SyntaxError: nested deeper than 512 levels/);
   assert.throws(() => parse(`[${'1,'.repeat(MAX_VALUES)}1]`), /SyntaxError: more than 10000/);
 });
+
+test('parsed JSON nests too deeply exactly where its text does', () => {
+  for (const levels of [1, 511, 512, 513, 30_000]) {
+    const lists = '['.repeat(levels) + ']'.repeat(levels);
+    const objects = `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`;
+    for (const text of [lists, objects]) {
+      const isDeep = strict.nestsTooDeeply(JSON.parse(text));
+      assert.equal(isDeep, jsonExcess(text) !== undefined, text.slice(0, 9));
+    }
+  }
+  assert.equal(strict.nestsTooDeeply(JSON.parse('[{"__proto__":{"a":[1]}},null,"x"]')), false);
+});

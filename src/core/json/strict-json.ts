@@ -92,6 +92,17 @@ function closingQuote(text: Uint8Array, from: number): number {
   }
 }
 
+/** Whether parsed JSON nests deeper than `jsonExcess` allows. For a short text, this costs less than to check it. */
+export function nestsTooDeeply(value: unknown, above = 0): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (above === MAX_DEPTH) return true;
+  if (Array.isArray(value)) return value.some((item) => nestsTooDeeply(item, above + 1));
+  for (const key in value) {
+    if (nestsTooDeeply((value as Record<string, unknown>)[key], above + 1)) return true;
+  }
+  return false;
+}
+
 /** JSON that is too deep or has too many values. */
 export class JsonExcessError extends SyntaxError {}
 

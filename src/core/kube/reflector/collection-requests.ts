@@ -8,11 +8,10 @@ import { type ListPage, listPageOf } from '../kube-objects.ts';
 import type { CacheLimits, CacheUsage } from './cache-budget.ts';
 import type { CacheEntry } from './object-cache.ts';
 import { costOf, differenceOf, noCost, sumOf } from './object-cost.ts';
-import { MalformedError } from './malformed-error.ts';
 import { ReflectorError } from './reflector-failure.ts';
 import type { Step } from './reflector-plan.ts';
 import { isResourceVersion } from './resource-version.ts';
-import { versionedObject } from './watch-event.ts';
+import { MalformedError, versionedObject } from './watch-event.ts';
 
 /** Defaults of what is kept: 100,000 objects, 256 MiB, and 4,000,000 fields and items. */
 export interface ReflectorLimits extends CacheLimits {

@@ -30,7 +30,7 @@ export interface ObjectChange<T> {
 
 interface Index<T> {
   readonly valuesOf: IndexFunction<T>;
-  /** The only key of a value without a set: most values find one object. */
+  /** A set where a value finds several objects. Most find one, and a set for each would take more memory. */
   readonly keys: Map<string, string | Set<string>>;
 }
 

@@ -1,7 +1,5 @@
 // What objects cost in memory, for limits. Pure.
 
-import { MalformedError } from './malformed-error.ts';
-
 /** Of one object or of many. */
 export interface ObjectCost {
   /** About the size as JSON. */
@@ -23,42 +21,34 @@ export function differenceOf(a: ObjectCost, b: ObjectCost): ObjectCost {
 /** The key, the version and the places in maps, which also an empty object has. */
 const entryCost: ObjectCost = { bytes: 128, values: 4 };
 
-/** Deeper than any kind nests, and shallow enough for recursive walks. */
-const maxDepth = 512;
-
-/**
- * Of an object that was parsed from JSON, as it is kept. O(size). Throws a MalformedError if it nests deeper than 512
- * levels.
- */
+/** Of an object that was parsed from JSON, and so does not nest deeply, as it is kept. O(size). */
 export function costOf(object: unknown): ObjectCost {
   const cost: Mutable<ObjectCost> = { ...entryCost };
-  add(object, cost, 0);
+  add(object, cost);
   return cost;
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** Makes no arrays on the way: it runs for each event. */
-function add(value: unknown, cost: Mutable<ObjectCost>, depth: number): void {
+function add(value: unknown, cost: Mutable<ObjectCost>): void {
   if (typeof value === 'string') cost.bytes += value.length + 2;
   else if (typeof value !== 'object' || value === null) cost.bytes += 5;
   else {
-    if (depth === maxDepth)
-      throw new MalformedError(`an object nests deeper than ${maxDepth} levels`);
     // An empty one has a size too.
     cost.values++;
     if (Array.isArray(value)) {
       for (const item of value) {
         cost.values++;
         cost.bytes += 5;
-        add(item, cost, depth + 1);
+        add(item, cost);
       }
       return;
     }
     for (const key of Object.keys(value)) {
       cost.values++;
       cost.bytes += key.length + 4;
-      add((value as Readonly<Record<string, unknown>>)[key], cost, depth + 1);
+      add((value as Readonly<Record<string, unknown>>)[key], cost);
     }
   }
 }

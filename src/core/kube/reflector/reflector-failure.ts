@@ -3,7 +3,7 @@
 import { HansaError } from '../../errors/error.ts';
 import { KubeStatusError } from '../kube-errors.ts';
 import { LineTooLongError } from './json-lines.ts';
-import { MalformedError } from './malformed-error.ts';
+import { MalformedError } from './watch-event.ts';
 
 /**
  * - `ended`: the server ended the watch, as it does after `timeoutSeconds`.

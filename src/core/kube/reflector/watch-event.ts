@@ -1,17 +1,16 @@
 // Parses objects and watch events of an API server into the types that the reflector works with.
 
 import { isRecord } from '../../json/is-record.ts';
-import { parseBoundedJson } from '../../json/strict-json.ts';
+import { nestsTooDeeply, parseBoundedJson } from '../../json/strict-json.ts';
 import type { KubeObject } from '../kube-client.ts';
 import { isKubeObject } from '../kube-objects.ts';
-import { MalformedError } from './malformed-error.ts';
 import type { VersionedObject } from './object-cache.ts';
 import { isResourceVersion } from './resource-version.ts';
 
 /** Marks the bookmark after the initial events (`sendInitialEvents`). */
 const initialEventsEnd = 'k8s.io/initial-events-end';
 
-/** An event of so few bytes blocks nothing, whatever is in it. Counting its values would cost as much as parsing it. */
+/** Parsing so few bytes blocks nothing, whatever they are. */
 const shortBytes = 64 * 1024;
 
 export type WatchEvent<T> =
@@ -22,6 +21,11 @@ export type WatchEvent<T> =
     })
   | { readonly type: 'BOOKMARK'; readonly version: string; readonly isInitialEnd: boolean }
   | { readonly type: 'ERROR'; readonly code: number; readonly status: unknown };
+
+/** The server sent something that is no object or event of Kubernetes. */
+export class MalformedError extends Error {
+  override readonly name = 'MalformedError';
+}
 
 /** Undefined for an object without a name or a version. Does not copy. */
 export function versionedObject<T extends KubeObject>(
@@ -35,13 +39,12 @@ export function versionedObject<T extends KubeObject>(
   return { key, version: resourceVersion, object: value as unknown as T };
 }
 
-/** Throws a MalformedError. The object of a short event may nest deeply: costOf refuses that. */
+/** Throws a MalformedError. */
 export function parseWatchEvent<T extends KubeObject>(
   line: Buffer,
   maxValues: number,
 ): WatchEvent<T> {
-  const isShort = line.length <= Math.min(shortBytes, maxValues);
-  const event = isShort ? parsed(() => JSON.parse(line.toString())) : bounded(line, maxValues);
+  const event = parsed(line, maxValues);
   if (!isRecord(event)) throw new MalformedError('an event is no object');
   const { type, object } = event;
   switch (type) {
@@ -57,7 +60,6 @@ export function parseWatchEvent<T extends KubeObject>(
     case 'BOOKMARK':
       return bookmarkOf(object);
     case 'ERROR': {
-      bounded(line, maxValues);
       const code = isRecord(object) ? object['code'] : undefined;
       const isStatus = Number.isInteger(code) && (code as number) >= 400 && (code as number) < 600;
       return { type, code: isStatus ? (code as number) : 500, status: object };
@@ -78,16 +80,18 @@ function bookmarkOf(object: unknown): WatchEvent<never> {
   return { type: 'BOOKMARK', version, isInitialEnd };
 }
 
-const bounded = (line: Buffer, maxValues: number): unknown =>
-  parsed(() => parseBoundedJson(line, maxValues));
-
-function parsed(parse: () => unknown): unknown {
+function parsed(line: Buffer, maxValues: number): unknown {
+  // Each value takes a byte, so a short line has not too many.
+  const isShort = line.length <= Math.min(shortBytes, maxValues);
   try {
-    return parse();
+    const value: unknown = isShort
+      ? JSON.parse(line.toString())
+      : parseBoundedJson(line, maxValues);
+    if (!isShort || !nestsTooDeeply(value)) return value;
   } catch {
     // The error of JSON.parse quotes the text, which may be a secret.
-    throw new MalformedError('an event is not JSON, or has too many values');
   }
+  throw new MalformedError('an event is not JSON, nests too deeply, or has too many values');
 }
 
 /** A name with a slash could have the key of another object. */
