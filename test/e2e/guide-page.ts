@@ -109,7 +109,7 @@ function isWhole(text: string): boolean {
 
 /**
  * Whether a command printed what the page shows. The lines of the page appear in this order; others
- * may stand between them. Times, numbers, hashes and paths are those of another day: they count as
+ * may stand between them. Times, measured values and hashes are those of another day: they count as
  * equal. `…` stands for anything, and a line of `…` for any lines.
  */
 export function missingLine(expected: readonly string[], printed: string): string | undefined {
@@ -133,12 +133,15 @@ function patternOf(line: string): RegExp {
 }
 
 function normalized(line: string): string {
-  return line
-    .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>')
-    .replaceAll(/\b(?:[0-9a-f]{2}:){3,}[0-9a-f]{2}\b/g, '<fingerprint>')
-    .replaceAll(/\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b/g, '<hex>')
-    .replaceAll(/\b(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+\b/g, '<duration>')
-    .replaceAll(/\b\d+(?:\.\d+)?\b/g, '<number>')
-    .replaceAll(/\s+/g, ' ')
-    .trim();
+  return (
+    line
+      .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '<time>')
+      .replaceAll(/\b(?:[0-9a-f]{2}:){3,}(?:[0-9a-f]{2}\b|…)/g, '<fingerprint>')
+      .replaceAll(/\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b/g, '<hex>')
+      .replaceAll(/\b(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+\b/g, '<duration>')
+      // A measured value. Whole numbers count: they are results that a reader compares.
+      .replaceAll(/(?<![\d.])\d+\.\d+(?![\d.])/g, '<number>')
+      .replaceAll(/\s+/g, ' ')
+      .trim()
+  );
 }

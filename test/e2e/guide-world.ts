@@ -128,10 +128,11 @@ class Shell {
       await until(() => existsSync(done));
       return { code: 0, printed: printed() };
     }
-    // A site or an agent in the background says when it is ready, and its reader waits for that.
-    if (/\bhansa (?:server|agent run)\b[^]*&\s*$/.test(text)) {
+    // What serves in the background says when it is ready, and its reader waits for that.
+    if (/\b(?:hansa (?:server|agent run)|node examples\/\S+)\b[^]*&\s*$/.test(text)) {
+      const ready = / is ready \(| answers on https:/;
       await until(
-        () => / is ready \(/.test(printed()) || / is ready \(/.test(this.#log(text)),
+        () => ready.test(printed()) || ready.test(this.#log(text)),
         () => `${text}\nprinted\n${printed()}${this.#log(text)}`,
       );
     }
