@@ -389,13 +389,34 @@ suite('audit', () => {
     await refuses(run('audit', 'export', '--file', file), 2, /exists already/);
   });
 
+  test('compares a proof with an earlier checkpoint, or says how to get one that can be compared', async () => {
+    const earlier = join(folder, 'earlier.checkpoint');
+    writeFileSync(earlier, await succeeds(run('audit', 'checkpoint')));
+    await succeeds(run('access', 'token', 'create', 'later', '--role', 'viewer'));
+    const plain = join(folder, 'plain.proof');
+    writeFileSync(plain, await succeeds(run('audit', 'proof', '3')));
+    await refuses(
+      hansa(['audit', 'verify', plain, '--checkpoint', earlier]),
+      2,
+      /has no consistency proof from \d+\. Get one that has from the site/,
+    );
+    const proven = join(folder, 'proven.proof');
+    writeFileSync(proven, await succeeds(run('audit', 'proof', '3', '--checkpoint', earlier)));
+    await succeeds(hansa(['audit', 'verify', proven, '--checkpoint', earlier]));
+    await refuses(run('audit', 'export', '--checkpoint', earlier), 2, /--checkpoint needs --peer/);
+  });
+
   test('refuses an export in which one letter was changed, with 11', async () => {
     const changed = join(folder, 'changed');
     writeFileSync(
       changed,
       readFileSync(join(folder, 'export'), 'utf8').replace('"verb":"create"', '"verb":"delete"'),
     );
-    await refuses(hansa(['audit', 'verify', changed]), 11, /\(HANSA_AUDIT_INVALID\)$/m);
+    await refuses(
+      hansa(['audit', 'verify', changed]),
+      11,
+      /record \d+ was changed: .*\(HANSA_AUDIT_INVALID\)$/m,
+    );
   });
 
   test('refuses a log that does not continue a checkpoint of another', async () => {
@@ -404,11 +425,13 @@ suite('audit', () => {
     const checkpoint = join(folder, 'stranger.checkpoint');
     writeFileSync(checkpoint, await succeeds(hansa(['audit', 'checkpoint', '--data-dir', other])));
     await stranger.signal('SIGTERM');
-    await refuses(
-      run('audit', 'verify', '--checkpoint', checkpoint),
-      11,
-      /\(HANSA_AUDIT_INVALID\)$/m,
-    );
+    for (const what of [[], [join(folder, 'proof')]]) {
+      await refuses(
+        run('audit', 'verify', ...what, '--checkpoint', checkpoint),
+        11,
+        /no signature by the key .*\(HANSA_AUDIT_INVALID\)$/m,
+      );
+    }
   });
 });
 

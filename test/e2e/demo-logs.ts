@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { witnessVerifier } from '../../src/core/audit/cosignature.ts';
 import { parseVerifier } from '../../src/core/audit/note.ts';
-import type { WitnessedUpTo } from '../../src/core/audit/verify.ts';
+import type { WitnessedUpTo } from '../../src/core/audit/signed-head.ts';
 import type { WitnessedSummary } from '../../src/peering/routes/witness-routes.ts';
 import { hansa } from './daemon.ts';
 import { expect, succeeds, tell } from './narration.ts';

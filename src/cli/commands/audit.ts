@@ -7,7 +7,8 @@ import { Command } from 'commander';
 import { parseCheckpoint } from '../../core/audit/checkpoint.ts';
 import { type NoteVerifier, parseVerifier } from '../../core/audit/note.ts';
 import { parseWitnessKey } from '../../core/audit/cosignature.ts';
-import { type VerifyOptions, verifyExport } from '../../core/audit/verify.ts';
+import type { VerifyOptions } from '../../core/audit/signed-head.ts';
+import { verifyExport } from '../../core/audit/verify.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { type Cli, globalOptions } from '../cli.ts';
 import { resolveConnection } from '../site/connection.ts';
@@ -45,22 +46,35 @@ function exportCommand(cli: Cli): Command {
     .description('export the log, or what concerns one peer, for verification without the site')
     .option('--file <file>', 'the file to create (default: standard output)')
     .option('--peer <trust-domain>', 'only events that concern this peer, each with its proof')
+    .option(
+      '--checkpoint <file>',
+      'with --peer: an earlier checkpoint, so that hansa audit verify can compare the proofs with it',
+    )
     .addHelpText(
       'after',
       `
 An export of one peer has a proof for each event. It shows that these events are in the log, and not
-that there are no others.
+that there are no others. A whole export needs no --checkpoint: hansa audit verify compares it with any
+earlier checkpoint.
 
 Examples:
   hansa audit export --file lubeck.audit
   hansa audit export | gzip > lubeck.audit.gz
   hansa audit export --peer bruges.example --file bruges.proofs`,
     )
-    .action((options: { file?: string; peer?: string }, command: Command) =>
-      cli.withClient(command, async (client) => {
-        const { peer } = options;
-        const query = peer === undefined ? '' : `?peer=${encodeURIComponent(peer)}`;
-        const pieces = await client.stream(`${sitePaths.auditExport}${query}`);
+    .action((options: ExportFlags, command: Command) => {
+      const { peer } = options;
+      if (peer === undefined && options.checkpoint !== undefined) {
+        throw usageError(
+          '--checkpoint needs --peer: a whole export can be compared with any checkpoint.',
+        );
+      }
+      const query = new URLSearchParams({
+        ...(peer === undefined ? {} : { peer }),
+        ...earlierQuery(cli, options.checkpoint),
+      });
+      return cli.withClient(command, async (client) => {
+        const pieces = await client.stream(`${sitePaths.auditExport}?${query.toString()}`);
         if (options.file === undefined) {
           await pipeline(pieces, cli.io.stdout, { end: false });
           return;
@@ -84,8 +98,19 @@ Examples:
           return;
         }
         cli.note(`Written to ${path}. To verify it: hansa audit verify ${options.file}`);
-      }),
-    );
+      });
+    });
+}
+
+interface ExportFlags {
+  readonly file?: string;
+  readonly peer?: string;
+  readonly checkpoint?: string;
+}
+
+/** Asks for a consistency proof from an earlier checkpoint. */
+function earlierQuery(cli: Cli, path: string | undefined): { readonly earlier?: string } {
+  return path === undefined ? {} : { earlier: String(readCheckpoint(cli, path).size) };
 }
 
 function openNew(path: string): number {
@@ -120,9 +145,10 @@ function verifyCommand(cli: Cli): Command {
       'after',
       `
 Verifying a file needs no site and no network. With --key, the command rejects a log that another key
-signed. With --checkpoint, it rejects a log whose earlier events were changed. With --witness, it rejects
-a log without a cosignature by that key, and says which cosignatures are not by a key that you gave. To print
-the key of a site, for --key or --witness: hansa audit checkpoint --key. The exit code is 11
+signed. With --checkpoint, it rejects a log whose earlier events were changed. A proof needs a consistency
+proof for that: get it from the site with the same --checkpoint. With --witness, the command rejects a log
+without a cosignature by that key, and says which cosignatures are not by a key that you gave. To print the
+key of a site, for --key or --witness: hansa audit checkpoint --key. The exit code is 11
 (HANSA_AUDIT_INVALID) if the log does not verify.
 
 Examples:
@@ -133,12 +159,10 @@ Examples:
       const progress = createProgress(cli.io, 'verifying');
       const witnesses = flags.witness.map(witnessKey);
       const options: VerifyOptions = {
-        progress: progress.update,
-        ...keyOption(flags.key),
+        key: flags.key === undefined ? undefined : logKey(flags.key),
+        earlier: flags.checkpoint === undefined ? undefined : readCheckpoint(cli, flags.checkpoint),
         witnesses,
-        ...(flags.checkpoint === undefined
-          ? {}
-          : { earlier: readCheckpoint(cli, flags.checkpoint) }),
+        progress: progress.update,
       };
       try {
         const found =
@@ -186,10 +210,9 @@ function witnessKey(text: string): NoteVerifier {
   }
 }
 
-function keyOption(text: string | undefined): { key?: NoteVerifier } {
-  if (text === undefined) return {};
+function logKey(text: string): NoteVerifier {
   try {
-    return { key: parseVerifier(text.trim()) };
+    return parseVerifier(text.trim());
   } catch (error) {
     // A usage error: the flag is wrong, not the log.
     throw usageError(`--key: ${(error as Error).message}`);
@@ -262,18 +285,27 @@ function proofCommand(cli: Cli): Command {
   return new Command('proof')
     .description('print one event with the proof that it is in the log')
     .addArgument(indexArgument())
+    .option(
+      '--checkpoint <file>',
+      'an earlier checkpoint, so that hansa audit verify can compare the proof with it',
+    )
     .addHelpText(
       'after',
-      '\nExamples:\n  hansa audit proof 42 > event-42.json && hansa audit verify event-42.json',
+      `
+Examples:
+  hansa audit proof 42 > event-42.json && hansa audit verify event-42.json
+  hansa audit proof 42 --checkpoint yesterday.checkpoint > event-42.json`,
     )
-    .action((index: number, _options: unknown, command: Command) =>
-      cli.withClient(command, async (client) => {
+    .action((index: number, options: { readonly checkpoint?: string }, command: Command) => {
+      const query = earlierQuery(cli, options.checkpoint);
+      return cli.withClient(command, async (client) => {
         const { body } = await client.request({
           path: pathTo(sitePaths.auditProof, { index: String(index) }),
+          query,
         });
         cli.print(JSON.stringify(body));
-      }),
-    );
+      });
+    });
 }
 
 function checkpointCommand(cli: Cli): Command {

@@ -2,6 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { exportLog, exportPeer } from '../../core/audit/export.ts';
 import { queryLog } from '../../core/audit/query.ts';
+import { rootHashAt } from '../../core/audit/proof.ts';
+import { signCheckpoint } from '../../core/audit/checkpoint.ts';
+import { testSigner } from '../../core/audit/test-signer.ts';
+import { knowsNothing } from '../../core/audit/test-verify-options.ts';
 import { verifyExport, verifyProof } from '../../core/audit/verify.ts';
 import { beat, testWitnessSite } from '../../peering/witness/test-witness-site.ts';
 import { requireWitnesses, witnessLines, witnessNotes } from './verify-file.ts';
@@ -26,7 +30,7 @@ async function witnessed() {
 describe('verifying a witnessed log', () => {
   test('says who cosigned up to which event, and which events are not yet witnessed', async () => {
     const { text, cosigned } = await witnessed();
-    const verified = await verifyExport([Buffer.from(text)]);
+    const verified = await verifyExport([Buffer.from(text)], knowsNothing);
     const [first, second, ...more] = witnessLines(verified);
     assert.match(
       first ?? '',
@@ -40,7 +44,7 @@ describe('verifying a witnessed log', () => {
   test('trusts the keys of witnesses that the caller gives', async () => {
     const { text, lubeck } = await witnessed();
     const witnesses = lubeck.publicLog.cosignatures.list().map(({ witness }) => witness);
-    const verified = await verifyExport([Buffer.from(text)], { witnesses });
+    const verified = await verifyExport([Buffer.from(text)], { ...knowsNothing, witnesses });
     assert.equal(verified.cosigned[0]?.keyIsTrusted, true);
   });
 
@@ -48,10 +52,10 @@ describe('verifying a witnessed log', () => {
     const { text, lubeck } = await witnessed();
     const pieces = [Buffer.from(text)];
     const witnesses = lubeck.publicLog.cosignatures.list().map(({ witness }) => witness);
-    const trusted = await verifyExport(pieces, { witnesses });
+    const trusted = await verifyExport(pieces, { ...knowsNothing, witnesses });
     assert.deepEqual(witnessNotes(trusted), []);
     requireWitnesses(trusted, witnesses);
-    const untrusted = await verifyExport(pieces);
+    const untrusted = await verifyExport(pieces, knowsNothing);
     assert.match(
       witnessNotes(untrusted).join(),
       /^The cosignature of bruges\.example was verified with the key that the log itself names/,
@@ -69,7 +73,7 @@ describe('verifying a witnessed log', () => {
       checkpoint: (await short.audit.checkpoint()).note,
     };
     await assert.rejects(
-      verifyExport([Buffer.from(`${JSON.stringify(cut)}\n${first}\n`)]),
+      verifyExport([Buffer.from(`${JSON.stringify(cut)}\n${first}\n`)], knowsNothing),
       /rolled back: bruges\.example has cosigned/,
     );
   });
@@ -83,7 +87,7 @@ describe('verifying a witnessed log', () => {
     const changed = `${note.slice(0, at)}${note[at] === 'A' ? 'B' : 'A'}${note.slice(at + 1)}`;
     const forged = { ...header, cosigned: [{ ...header.cosigned[0], note: changed }] };
     await assert.rejects(
-      verifyExport([Buffer.from([JSON.stringify(forged), ...rest].join('\n'))]),
+      verifyExport([Buffer.from([JSON.stringify(forged), ...rest].join('\n'))], knowsNothing),
       /the cosignature of bruges\.example is forged/,
     );
   });
@@ -116,12 +120,18 @@ describe('events of one peer', () => {
     const { lubeck, checkpoint, verifier } = await witnessed();
     const log = lubeck.store.auditLog;
     const lines: string[] = [];
-    for await (const piece of exportPeer(log, checkpoint, verifier, 'bruges.example')) {
+    const size = Math.floor(log.size / 2);
+    const earlier = await signCheckpoint(testSigner('lubeck.example', 1), {
+      size,
+      rootHash: await rootHashAt(log, size),
+    });
+    const of = { peer: 'bruges.example', earlierSize: size };
+    for await (const piece of exportPeer(log, checkpoint, verifier, of)) {
       lines.push(piece.toString('utf8'));
     }
     assert.ok(lines.length > 0);
     for (const line of lines) {
-      const { event } = verifyProof(line, { key: verifier });
+      const { event } = verifyProof(line, { ...knowsNothing, key: verifier, earlier });
       assert.equal(event.name, 'bruges.example');
     }
   });

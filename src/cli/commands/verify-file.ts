@@ -4,12 +4,8 @@ import { createReadStream } from 'node:fs';
 import { proofFormat } from '../../core/audit/export.ts';
 import { LineSplitter } from '../../core/audit/lines.ts';
 import type { NoteVerifier } from '../../core/audit/note.ts';
-import {
-  type Verified,
-  type VerifyOptions,
-  verifyExport,
-  verifyProof,
-} from '../../core/audit/verify.ts';
+import type { Verified, VerifyOptions } from '../../core/audit/signed-head.ts';
+import { verifyExport, verifyProof } from '../../core/audit/verify.ts';
 import { printable } from '../../core/command/columns.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';

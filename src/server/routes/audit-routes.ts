@@ -46,7 +46,10 @@ export function auditRoutes(parts: {
             `Cannot prove event ${index}: the log has ${auditLog.size} events, numbered from 0.`,
           );
         }
-        respondJson(exchange, 200, proofFile(await audit.prove(index), audit.verifier));
+        const earlierSize = readEarlier(exchange.query);
+        const proven = await audit.prove(index);
+        const file = await proofFile(auditLog, proven, audit.verifier, earlierSize);
+        respondJson(exchange, 200, file);
       },
     },
     {
@@ -62,6 +65,7 @@ export function auditRoutes(parts: {
       path: sitePaths.auditExport,
       handle: async (exchange) => {
         const peer = readPeer(exchange.query);
+        const earlierSize = readEarlier(exchange.query);
         const checkpoint = await audit.checkpoint();
         if (exchange.request.method === 'HEAD') {
           respond(exchange, 200, 'application/x-ndjson', '');
@@ -73,7 +77,7 @@ export function auditRoutes(parts: {
         const pieces =
           peer === undefined
             ? exportLog(auditLog, checkpoint, audit.verifier, parts.cosigned())
-            : exportPeer(auditLog, checkpoint, audit.verifier, peer);
+            : exportPeer(auditLog, checkpoint, audit.verifier, { peer, earlierSize });
         for await (const piece of pieces) {
           if (response.destroyed) return;
           // Waits for a slow reader instead of buffering.
@@ -141,6 +145,12 @@ function readPeer(query: URLSearchParams): string | undefined {
   if (value === '') return undefined;
   if (TrustDomain.problem(value) !== undefined) throw wrong('peer', value, 'a trust domain');
   return value;
+}
+
+/** The size of an earlier checkpoint, for a consistency proof. */
+function readEarlier(query: URLSearchParams): number | undefined {
+  const text = query.get('earlier');
+  return text === null ? undefined : readCount('earlier', text);
 }
 
 function readCount(parameter: string, text: string): number {
