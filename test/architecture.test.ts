@@ -245,6 +245,41 @@ suite('contact with the world is made in named places', () => {
     );
   });
 
+  test('files of a data folder are opened only by core/plane/data-files.ts', () => {
+    const opening =
+      /\b(?:open|openSync|readFile|readFileSync|writeFile|writeFileSync|appendFile|appendFileSync|copyFile|copyFileSync|cp|cpSync|createReadStream|createWriteStream)\b/;
+    check(
+      'The daemon obeys the files of its data folder, such as config.yaml. data-files.ts refuses those that another user owns, linked or can change. Name a file here that opens others, with whose files they are.',
+      product,
+      ({ path, text }) =>
+        [...text.matchAll(/^import \{([^}]*)\} from 'node:fs(?:\/promises)?';/gm)]
+          .map(([, names = '']) => opening.exec(names)?.[0])
+          .filter((name) => name !== undefined)
+          .map((name) => `${path} imports ${name}`),
+      /^src\/core\/plane\/data-files\.ts$/,
+      // Files that a user or an operator names, and those of a user in the home folder.
+      /^src\/\w+\/commands\//,
+      /^src\/cli\/(?:input\/manifests|site\/(?:contexts|credential-cache|connection|user-certificate))\.ts$/,
+      /^src\/trust\/(?:controllers\/acme-controller|web\/serving-certificate|client\/join-server)\.ts$/,
+      /^src\/core\/(?:identity\/authority\/upstream|kube\/load-kubeconfig|kube\/credentials\/credential-files)\.ts$/,
+      /^src\/core\/(?:command\/new-file|store\/sealing\/key-file)\.ts$/,
+      // Files of the system.
+      /^src\/trust\/(?:apply\/|agent\/(?:agent-status|attestation-rights)\.ts$)/,
+      /^src\/core\/(?:identity\/tls\/look-up-name|metrics\/process-metrics|memory\/release-program-pages)\.ts$/,
+      /^src\/(?:kubernetes\/spire-sidecar\/in-cluster|cli\/process-io)\.ts$/,
+      // A new file of its own, to measure the disk.
+      /^src\/cli\/doctor\/checks\.ts$/,
+    );
+    check(
+      'SQLite opens files by their path: check them first.',
+      product.filter(({ code: text }) => /\bnew DatabaseSync\(/.test(text)),
+      isTrue(
+        ({ imports: found }) => !found.some(({ specifier }) => specifier.endsWith('data-files.ts')),
+        'opens a database without data-files.ts',
+      ),
+    );
+  });
+
   test('database drivers are imported only in the driver folders of core/store', () => {
     check(
       'Everything else uses the contract of store.ts, so another database is one more driver.',

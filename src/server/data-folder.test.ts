@@ -4,7 +4,6 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
-  readFileSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -14,7 +13,6 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { hasCode } from '../core/errors/error.ts';
-import { replaceFile } from '../core/plane/data-folders.ts';
 import { prepareDataFolder } from './data-folder.ts';
 
 const base = mkdtempSync(join(tmpdir(), 'hansa-folder-'));
@@ -61,15 +59,4 @@ test('a site does not start in the data folder of an agent', () => {
     });
     assert.ok(!existsSync(join(path, 'secrets', 'store.db')));
   }
-});
-
-test('a file is replaced as a whole, and never written through a link', () => {
-  const path = join(base, 'ca.pem');
-  const victim = join(base, 'victim');
-  writeFileSync(victim, 'untouched');
-  symlinkSync(victim, `${path}.next`);
-  replaceFile(path, 'new', 0o644);
-  assert.equal(readFileSync(path, 'utf8'), 'new');
-  assert.equal(readFileSync(victim, 'utf8'), 'untouched');
-  assert.equal(modeOf(path), 0o644);
 });

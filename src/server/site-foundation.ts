@@ -17,7 +17,7 @@ import { openStore } from '../core/store/open.ts';
 import { createSealer, type Sealer } from '../core/store/sealing/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { ServerConfig } from './config/config.ts';
-import { replaceFile } from '../core/plane/data-folders.ts';
+import { replaceFile } from '../core/plane/data-files.ts';
 import { dataFolderAt, type DataFolder, prepareDataFolder } from './data-folder.ts';
 import { Health } from '../core/metrics/health.ts';
 import {

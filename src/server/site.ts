@@ -24,7 +24,7 @@ import { LeaseLeadership } from '../core/reconcile/lease-leadership.ts';
 import { ReconcileRuntime } from '../core/reconcile/runtime.ts';
 import type { Store } from '../core/store/store.ts';
 import type { ServerConfig } from './config/config.ts';
-import { replaceFile } from '../core/plane/data-folders.ts';
+import { replaceFile } from '../core/plane/data-files.ts';
 import type { DataFolder } from './data-folder.ts';
 import { identifyAdmin, identifyTls } from './listeners/identify.ts';
 import { PlaneHost } from './plane-host.ts';

@@ -4,14 +4,14 @@ import { statSync } from 'node:fs';
 import { Command } from 'commander';
 import { usageError } from '../../core/command/usage-error.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
-import { userOfFolder } from '../../core/plane/data-folders.ts';
+import { unsafeInFolder, userOfFolder } from '../../core/plane/data-folders.ts';
 import { type Cli, globalOptions } from '../cli.ts';
 import { type Connection, resolveConnection } from '../site/connection.ts';
-import type { Finding } from '../../core/plane/doctor.ts';
+import { type Finding, problem } from '../../core/plane/doctor.ts';
 import { type Chosen, chosenSubject, examineSubject, subjectsOf } from '../doctor/subject.ts';
 import { wrap } from './explain.ts';
 import { outputOption, renderValue } from '../output/output.ts';
-import { addConfigOptions, loadServerConfig } from './server-config.ts';
+import { addConfigOptions, dataFolderOf, loadServerConfig } from './server-config.ts';
 import type { OutputFormat } from '../../core/plane/command-kit.ts';
 import { printable } from '../../core/command/columns.ts';
 
@@ -73,8 +73,16 @@ async function findingsOf(
     );
   }
   const named = connection?.context === undefined ? undefined : connection.dataDir;
+  const folder = dataFolderOf(cli, command, named);
+  if (folder !== undefined) {
+    refuseStranger(folder);
+    // Alone: in such a folder, the settings and the other files may be those of another user too.
+    const unsafe = unsafeInFolder(folder);
+    const remedy =
+      'Check who wrote it and what it says. Then correct its owner and mode, or remove it.';
+    if (unsafe.length > 0) return unsafe.map((text) => problem('files', text, remedy));
+  }
   const { config, settings } = loadServerConfig(cli, command, named);
-  refuseStranger(config.dataDir);
   if (userOfFolder(config.dataDir) === 'agent') {
     throw usageError(
       `${config.dataDir} is the data folder of an agent. To check the agent: hansa agent status --data-dir ${config.dataDir}`,

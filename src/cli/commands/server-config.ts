@@ -5,7 +5,12 @@ import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { HansaError } from '../../core/errors/error.ts';
-import { dataDirFrom, type LoadedConfig, loadConfig } from '../../server/config/config.ts';
+import {
+  type ConfigInputs,
+  dataDirFrom,
+  type LoadedConfig,
+  loadConfig,
+} from '../../server/config/config.ts';
 import { type ConfigFile, maxConfigFileBytes, parseConfigFile } from '../../server/config/file.ts';
 import { configTable, flagOf } from '../../server/config/keys.ts';
 import type { ConfigKey } from '../../core/config/config-key.ts';
@@ -33,6 +38,20 @@ export function addConfigOptions(cli: Cli, command: Command): Command {
 
 /** `dataDir` is the data folder of a context. It overrides all other sources. */
 export function loadServerConfig(cli: Cli, command: Command, dataDir?: string): LoadedConfig {
+  const inputs = inputsOf(cli, command, dataDir);
+  const folder = dataDirFrom(inputs);
+  const remembered = folder === undefined ? undefined : readRemembered(folder);
+  const loaded = loadConfig({ ...inputs, ...(remembered === undefined ? {} : { remembered }) });
+  for (const warning of loaded.warnings) cli.note(`Warning: ${warning}`);
+  return loaded;
+}
+
+/** The data folder, without a look into it. */
+export function dataFolderOf(cli: Cli, command: Command, dataDir?: string): string | undefined {
+  return dataDirFrom(inputsOf(cli, command, dataDir));
+}
+
+function inputsOf(cli: Cli, command: Command, dataDir: string | undefined): ConfigInputs {
   const given = command.optsWithGlobals<Record<string, unknown>>();
   const flags: { [name: string]: string } = {};
   for (const [name, key] of configTable(cli.planes)) {
@@ -42,12 +61,7 @@ export function loadServerConfig(cli: Cli, command: Command, dataDir?: string): 
   if (dataDir !== undefined) flags['dataDir'] = dataDir;
   const path = typeof given['config'] === 'string' ? given['config'] : cli.io.env['HANSA_CONFIG'];
   const file = path === undefined || path === '' ? {} : { file: readConfigFile(path, cli.io) };
-  const inputs = { planes: cli.planes, flags, env: cli.io.env, cwd: cli.io.cwd, ...file };
-  const folder = dataDirFrom(inputs);
-  const remembered = folder === undefined ? undefined : readRemembered(folder);
-  const loaded = loadConfig({ ...inputs, ...(remembered === undefined ? {} : { remembered }) });
-  for (const warning of loaded.warnings) cli.note(`Warning: ${warning}`);
-  return loaded;
+  return { planes: cli.planes, flags, env: cli.io.env, cwd: cli.io.cwd, ...file };
 }
 
 function readConfigFile(given: string, io: Io): ConfigFile {

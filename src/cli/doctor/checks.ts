@@ -3,13 +3,14 @@
 
 import { X509Certificate } from 'node:crypto';
 import { constants } from 'node:fs';
-import { access, open, readFile, rm, stat, statfs } from 'node:fs/promises';
+import { access, open, rm, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { ServerConfig, Setting } from '../../server/config/config.ts';
+import { readDataFile } from '../../core/plane/data-files.ts';
 import { dataFolderAt } from '../../server/data-folder.ts';
 import { checkAdvertised } from '../../core/plane/advertised-url.ts';
 import { type Finding, inOrder, ok, problem, warning } from '../../core/plane/doctor.ts';
@@ -211,11 +212,13 @@ async function syncTime(path: string, clock: Clock): Promise<number | undefined>
   }
 }
 
+/** The authorities of one trust domain. */
+const maxCaFileBytes = 1024 * 1024;
 const dayMs = 24 * 60 * 60 * 1000;
 
 async function checkAuthority({ config, clock }: Patient): Promise<Finding[]> {
   const { caFile } = dataFolderAt(config.dataDir);
-  const pem = await readFile(caFile, 'utf8').catch(() => undefined);
+  const pem = readDataFile(caFile, maxCaFileBytes)?.toString('utf8');
   if (pem === undefined) {
     const store = await stat(dataFolderAt(config.dataDir).store).catch(() => undefined);
     if (store === undefined) return [ok('authority', 'none yet; the first start creates one')];
@@ -267,7 +270,11 @@ async function checkListeners(patient: Patient): Promise<Finding[]> {
 async function checkServing({ config, clock }: Patient, url: string): Promise<Finding> {
   const { hostname, port } = new URL(url);
   const host = hostname.replaceAll(/[[\]]/g, '');
-  const ca = await readFile(dataFolderAt(config.dataDir).caFile);
+  const { caFile } = dataFolderAt(config.dataDir);
+  const ca = readDataFile(caFile, maxCaFileBytes);
+  if (ca === undefined) {
+    throw new HansaError('HANSA_UNREACHABLE', `${caFile} does not exist.`);
+  }
   return new Promise((resolve) => {
     const remedy = 'See the log of the site. A restart issues a new certificate.';
     const socket = connect({

@@ -3,7 +3,7 @@
 // its certificate.
 
 import { readFileSync } from 'node:fs';
-import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http';
+import { type IncomingMessage, request as httpRequest } from 'node:http';
 import {
   Agent as HttpsAgent,
   type AgentOptions,
@@ -18,6 +18,7 @@ import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { dial } from '../../core/identity/tls/dial.ts';
 import { longestSocketPathBytes } from '../../core/config/config-values.ts';
 import { userOfFolder } from '../../core/plane/data-folders.ts';
+import { OwnerAgent } from './owner-agent.ts';
 import { Contexts, type NamedContext } from './contexts.ts';
 import { readCredential } from './credential-cache.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
@@ -264,7 +265,7 @@ function openSocket(socketPath: string): SiteChannel {
       `Cannot reach the site at ${socketPath}: the path of a socket has at most ${longestSocketPathBytes} bytes. Give a shorter --data-dir, for example a symbolic link.`,
     );
   }
-  const agent = new HttpAgent({ keepAlive: true });
+  const agent = new OwnerAgent();
   return {
     target: socketPath,
     send: (request) =>

@@ -1,7 +1,7 @@
 // Reads endpoints.json, in which the daemon writes the addresses of its listeners.
 
-import { readFileSync } from 'node:fs';
 import { HansaError } from '../../core/errors/error.ts';
+import { readDataFile } from '../../core/plane/data-files.ts';
 import { dataFolderAt } from '../../server/data-folder.ts';
 
 export interface SiteEndpoints {
@@ -15,21 +15,28 @@ export interface SiteEndpoints {
   readonly advertise?: string;
 }
 
+/** It has a few lines. */
+const maxFileBytes = 64 * 1024;
+
 export function readEndpoints(dataDir: string): SiteEndpoints {
   const { endpointsFile } = dataFolderAt(dataDir);
+  const text = readDataFile(endpointsFile, maxFileBytes)?.toString('utf8');
+  if (text === undefined) {
+    throw new HansaError(
+      'HANSA_UNREACHABLE',
+      `There is no site in ${dataDir} yet. Start one with hansa server, or name another folder with --data-dir.`,
+    );
+  }
   try {
-    const value = JSON.parse(readFileSync(endpointsFile, 'utf8')) as Partial<SiteEndpoints>;
+    const value = JSON.parse(text) as Partial<SiteEndpoints>;
     if (typeof value.api !== 'string' || typeof value.trustDomain !== 'string') {
       throw new TypeError('the address of the api listener is missing');
     }
     return value as SiteEndpoints;
   } catch (error) {
-    const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
     throw new HansaError(
       'HANSA_UNREACHABLE',
-      missing
-        ? `There is no site in ${dataDir} yet. Start one with hansa server, or name another folder with --data-dir.`
-        : `Cannot read ${endpointsFile}: ${(error as Error).message}.`,
+      `Cannot read ${endpointsFile}: ${(error as Error).message}.`,
       { cause: error },
     );
   }

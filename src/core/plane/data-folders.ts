@@ -6,14 +6,13 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
-  renameSync,
-  rmSync,
+  readdirSync,
   type Stats,
   statSync,
-  writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { HansaError } from '../errors/error.ts';
+import { octal, whyUnsafe, writableByOthers } from './data-files.ts';
 
 const folderMode = 0o711;
 const secretsMode = 0o700;
@@ -25,7 +24,10 @@ export function userOfFolder(path: string): 'site' | 'agent' | undefined {
   return has('secrets', 'identity', 'join.json') || has('agent-status.json') ? 'agent' : undefined;
 }
 
-/** Creates the folder and `secrets` in it, or corrects their modes. Returns the path of `secrets`. */
+/**
+ * Creates the folder and `secrets` in it, or corrects their modes. Returns the path of `secrets`. Throws
+ * HANSA_CONFIG_INVALID where another user could have put something into one of them.
+ */
 export function prepareFolders(path: string): string {
   const secrets = join(path, 'secrets');
   try {
@@ -36,12 +38,10 @@ export function prepareFolders(path: string): string {
       );
     }
     makeFolder(path, folderMode);
-    refuseForeign(statSync(path), path);
-    chmodSync(path, folderMode);
+    closeFolder(statSync(path), path, folderMode);
     makeFolder(secrets, secretsMode);
     // Does not follow a symbolic link: its owner could redirect the secrets.
-    refuseForeign(lstatSync(secrets), secrets);
-    chmodSync(secrets, secretsMode);
+    closeFolder(lstatSync(secrets), secrets, secretsMode);
   } catch (error) {
     if (error instanceof HansaError) throw error;
     throw new HansaError(
@@ -82,12 +82,53 @@ function refuseForeign(found: Stats, path: string): void {
   );
 }
 
-/** Replaces a file atomically. */
-export function replaceFile(path: string, content: string, mode: number): void {
-  const next = `${path}.next`;
-  // Creates a new file, so that it never writes through an existing link.
-  rmSync(next, { force: true });
-  writeFileSync(next, content, { mode, flag: 'wx' });
-  chmodSync(next, mode);
-  renameSync(next, path);
+/**
+ * Only its owner can write to the folder afterwards. A folder that others could write to must be empty: its
+ * files may be theirs.
+ */
+function closeFolder(found: Stats, path: string, mode: number): void {
+  refuseForeign(found, path);
+  // Before the look at what is in it, so that nothing can be added after the look.
+  chmodSync(path, mode);
+  if ((found.mode & writableByOthers) === 0) return;
+  const inside = readdirSync(path);
+  if (inside.length === 0) return;
+  chmodSync(path, found.mode);
+  throw openFolder(path, found.mode, inside);
+}
+
+function openFolder(path: string, mode: number, inside: readonly string[]): HansaError {
+  const more = inside.length > 3 ? `, and ${inside.length - 3} more` : '';
+  return new HansaError(
+    'HANSA_CONFIG_INVALID',
+    `Cannot use ${path} as data folder: other users can write to it (mode ${octal(mode)}), and it contains ${inside.slice(0, 3).join(', ')}${more}. Check that each of them is yours. Then run: chmod go-w ${path}`,
+  );
+}
+
+/** Throws HANSA_CONFIG_INVALID where other users could have put files into the data folder. Changes nothing. */
+export function refuseOpenFolder(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isDirectory() !== true || (found.mode & writableByOthers) === 0) return;
+  const inside = readdirSync(path);
+  if (inside.length > 0) throw openFolder(path, found.mode, inside);
+}
+
+/** What in a data folder other users wrote or can change, as sentences. Looks into `secrets` too. */
+export function unsafeInFolder(path: string): readonly string[] {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found?.isDirectory() !== true) return [];
+  const names = readdirSync(path);
+  const open =
+    names.length > 0 && (found.mode & writableByOthers) !== 0
+      ? [`${path}: other users can write to it (mode ${octal(found.mode)})`]
+      : [];
+  const below = names.flatMap((name): readonly string[] => {
+    const inside = join(path, name);
+    const entry = lstatSync(inside, { throwIfNoEntry: false });
+    if (entry === undefined) return [];
+    if (entry.isDirectory() && entry.uid === found.uid) return unsafeInFolder(inside);
+    const why = whyUnsafe(entry, found.uid);
+    return why === undefined ? [] : [`${inside}: ${why}`];
+  });
+  return [...open, ...below];
 }

@@ -191,7 +191,7 @@ suite('a file that was damaged', () => {
   test('is refused where it is a folder', (context) => {
     const folder = folderOf(context);
     mkdirSync(rememberedFile(folder));
-    assert.match(refusal(folder), /config\.yaml: is not a file/);
+    assert.match(refusal(folder), /config\.yaml: it is not a file/);
   });
 
   test('that is empty remembers nothing', (context) => {

@@ -2,13 +2,12 @@
 // successful start into it, so that the next start needs only --data-dir. Comments and other keys that
 // operators add are kept.
 
-import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Document, isMap, parseDocument } from 'yaml';
-import { HansaError } from '../../core/errors/error.ts';
 import type { Setting } from './config.ts';
 import { type ConfigFile, maxConfigFileBytes, parseConfigFile } from './file.ts';
-import { replaceFile } from '../../core/plane/data-folders.ts';
+import { readDataFile, replaceFile } from '../../core/plane/data-files.ts';
+import { refuseOpenFolder } from '../../core/plane/data-folders.ts';
 
 const heading = ` Settings that hansa server remembers, so that the next start needs no flags for them.
  A flag, a HANSA_* variable or a --config file overrides a line here.
@@ -25,32 +24,18 @@ export function rememberedFile(dataDir: string): string {
   return join(dataDir, 'config.yaml');
 }
 
-/** Undefined if there is no file. Throws HANSA_CONFIG_INVALID if it cannot be read. */
+/** Undefined if there is no file. Throws HANSA_CONFIG_INVALID if it cannot be read, or if others can write it. */
 export function readRemembered(dataDir: string): ConfigFile | undefined {
   const path = rememberedFile(dataDir);
-  try {
-    const found = statSync(path, { throwIfNoEntry: false });
-    if (found === undefined) return undefined;
-    // Checked before the read, because a device or a large log would fill the memory.
-    if (!found.isFile() || found.size > maxConfigFileBytes) {
-      const what = found.isFile() ? `is larger than ${maxConfigFileBytes} bytes` : 'is not a file';
-      return { path, values: new Map(), problems: [`${path}: ${what}`] };
-    }
-    const file = parseConfigFile(path, readFileSync(path, 'utf8'));
-    const ownFolder = file.values.get('dataDir');
-    if (ownFolder === undefined) return file;
-    const problem = `${path}:${ownFolder.line}: dataDir cannot be set in the data folder itself; remove the line`;
-    return { ...file, problems: [...file.problems, problem] };
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? '';
-    // The command itself reports a folder that is missing or is a file.
-    if (code === 'ENOTDIR' || code === 'ENOENT') return undefined;
-    throw new HansaError(
-      'HANSA_CONFIG_INVALID',
-      `Cannot read the remembered settings ${path}: ${code || (error as Error).message}. Check the owner and mode of the file.`,
-      { cause: error },
-    );
-  }
+  const text = readDataFile(path, maxConfigFileBytes)?.toString('utf8');
+  // The command itself reports a folder that is missing or is a file.
+  if (text === undefined) return undefined;
+  refuseOpenFolder(dataDir);
+  const file = parseConfigFile(path, text);
+  const ownFolder = file.values.get('dataDir');
+  if (ownFolder === undefined) return file;
+  const problem = `${path}:${ownFolder.line}: dataDir cannot be set in the data folder itself; remove the line`;
+  return { ...file, problems: [...file.problems, problem] };
 }
 
 /** Writes the settings that came from flags into the file, if they changed. */
@@ -59,7 +44,7 @@ export function rememberSettings(
   settings: readonly Setting[],
 ): readonly SettingChange[] {
   const path = rememberedFile(dataDir);
-  const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  const text = String(readDataFile(path, maxConfigFileBytes) ?? '');
   const { values } = parseConfigFile(path, text);
   const changes = settings.flatMap(({ key, declared, value, source }): SettingChange[] => {
     if (source.from !== 'flag' || value === undefined || declared.oneRun) return [];

@@ -175,7 +175,7 @@ suite('the cache of an agent', () => {
     await cache().keep(state(7, {}));
     appendFileSync(folder.stateFile, Buffer.alloc(65 * 1024 * 1024));
     assert.equal(cache().load().state, undefined);
-    assert.match(errors[0] ?? '', /too large/);
+    assert.match(errors[0] ?? '', /it is larger than/);
   });
 
   test('a damaged contact file counts as absent', () => {
@@ -184,6 +184,8 @@ suite('the cache of an agent', () => {
       '[]',
       '{"epoch":-1,"revision":1,"incarnation":"x"}',
       '{"lastContactMs":"x"}',
+      '{"lastContactMs":8640000000000001,"offlineMs":0}',
+      '{"lastContactMs":1,"offlineMs":8640000000000001}',
     ]) {
       writeFileSync(folder.contactFile, text);
       const { floor, contact } = cache().load();

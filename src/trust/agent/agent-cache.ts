@@ -3,9 +3,8 @@
 // last contact, because ext_authz denies after too long without the site.
 
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { readFileSync, renameSync, statSync } from 'node:fs';
-import { open, rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { renameSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { StateSchema } from '../../../proto/gen/agent_pb.ts';
 import type { StateFloor } from '../../core/agent/held-state.ts';
 import { type AgentItem, hashState, type StateVersion } from '../../core/agent/state.ts';
@@ -13,6 +12,7 @@ import { maxStateBytes, readState } from '../../core/agent/to-agent.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
 import { writeNewFile } from '../../core/command/new-file.ts';
 import type { Log } from '../../core/log/log.ts';
+import { readDataFile, replaceSecretFile } from '../../core/plane/data-files.ts';
 import { type AgentFolder, readJsonFile } from './agent-folder.ts';
 
 export interface KeptState {
@@ -125,19 +125,16 @@ export class AgentCache {
   #loadState(floor: StateFloor | undefined): KeptState | undefined {
     const { folder, owner, log } = this.#parts;
     try {
-      if (statSync(folder.stateFile).size > maxStateBytes + maxHeaderBytes) {
-        throw new Error('it is too large');
-      }
-      const state = parseState(readFileSync(folder.stateFile), owner);
+      const stored = readDataFile(folder.stateFile, maxStateBytes + maxHeaderBytes);
+      if (stored === undefined) return undefined;
+      const state = parseState(stored, owner);
       if (isOlder(state.version, floor)) throw new Error('the agent has accepted a newer state');
       return state;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
-        log.error('cannot use the cached state; the agent starts without it', {
-          file: folder.stateFile,
-          why: fileProblem(error),
-        });
-      }
+      log.error('cannot use the cached state; the agent starts without it', {
+        file: folder.stateFile,
+        why: fileProblem(error),
+      });
       return undefined;
     }
   }
@@ -150,7 +147,7 @@ export class AgentCache {
     const state = this.#newest;
     if (state === undefined) return;
     try {
-      await replaceFile(folder.stateFile, encodeState(state, owner));
+      await replaceSecretFile(folder.stateFile, encodeState(state, owner));
       this.#problems.delete(folder.stateFile);
     } catch (error) {
       // An older state would bring back what the site has withdrawn. Removing it needs no space.
@@ -176,26 +173,6 @@ export class AgentCache {
   #failed(path: string, why: string): void {
     this.#problems.set(path, why);
     this.#parts.log.error('cannot keep the state of the agent', { file: path, why });
-  }
-}
-
-/** Atomic, and durable before it resolves. Only this user can read the file. */
-export async function replaceFile(path: string, content: Uint8Array): Promise<void> {
-  const next = `${path}.next`;
-  await rm(next, { force: true });
-  const file = await open(next, 'wx', fileMode);
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(next, path);
-  const folder = await open(dirname(path), 'r');
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
   }
 }
 
@@ -229,6 +206,7 @@ function parseState(bytes: Buffer, owner: string): KeptState {
 function readContact(path: string): Pick<Kept, 'floor' | 'contact'> {
   const read = readJsonFile(path) ?? {};
   const { incarnation, revision, epoch, lastContactMs, offlineMs } = read;
+  const hasLength = offlineMs === undefined || isTime(offlineMs);
   return {
     floor:
       typeof incarnation === 'string' && isCount(revision) && isCount(epoch)
@@ -236,14 +214,19 @@ function readContact(path: string): Pick<Kept, 'floor' | 'contact'> {
         : undefined,
     contact: {
       // Without a known length, as after a start without it, the time is worth nothing.
-      lastContactMs: isCount(lastContactMs) && offlineMs !== null ? lastContactMs : undefined,
-      offlineMs: isCount(offlineMs) ? offlineMs : undefined,
+      lastContactMs: isTime(lastContactMs) && hasLength ? lastContactMs : undefined,
+      offlineMs: isTime(offlineMs) ? offlineMs : undefined,
     },
   };
 }
 
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** A time that a Date can show (ECMA-262 §21.4.1.1), or a duration before now of which it can show the start. */
+function isTime(value: unknown): value is number {
+  return isCount(value) && value <= 8.64e15;
 }
 
 /** The rules by which an agent refuses a state of the site. */

@@ -1,10 +1,11 @@
 // The layout of the data folder of an agent, and the lock that allows one process per folder.
 
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { usageError } from '../../core/command/usage-error.ts';
 import { parseDataDir, ValueProblem } from '../../core/config/config-values.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { readDataFile } from '../../core/plane/data-files.ts';
 import { prepareFolders, userOfFolder } from '../../core/plane/data-folders.ts';
 
 export interface AgentFolder {
@@ -87,10 +88,17 @@ export function prepareAgentFolder(path: string): AgentFolder {
   return agentFolderAt(path);
 }
 
-/** Undefined where the file does not exist or does not contain a JSON object. */
+const maxJsonBytes = 256 * 1024;
+
+/**
+ * Undefined where the file does not exist or does not contain a JSON object. Throws HANSA_CONFIG_INVALID where
+ * another user owns it or can write to it.
+ */
 export function readJsonFile(path: string): Readonly<Record<string, unknown>> | undefined {
+  const text = readDataFile(path, maxJsonBytes)?.toString('utf8');
+  if (text === undefined) return undefined;
   try {
-    const read: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    const read: unknown = JSON.parse(text);
     return typeof read === 'object' && read !== null && !Array.isArray(read)
       ? (read as Record<string, unknown>)
       : undefined;

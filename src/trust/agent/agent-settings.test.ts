@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, suite, test } from 'node:test';
@@ -45,6 +45,22 @@ suite('the settings of an agent', () => {
       writeFileSync(file, text);
       assert.deepEqual(start({}), { keyFile: undefined, metricsAddress: undefined });
     }
+  });
+
+  test('are not read from a file that another user can write to or owns', () => {
+    start({});
+    chmodSync(file, 0o666);
+    assert.throws(
+      () => start({}),
+      (error) => hasCode(error, 'HANSA_CONFIG_INVALID'),
+    );
+    if (process.getuid?.() !== 0) return;
+    chmodSync(file, 0o644);
+    chownSync(file, 65_534, 65_534);
+    assert.throws(
+      () => start({}),
+      (error) => hasCode(error, 'HANSA_CONFIG_INVALID'),
+    );
   });
 
   for (const metrics of ['9465', 'localhost:99999', ':9465', 'on']) {

@@ -4,7 +4,7 @@
 import { resolve } from 'node:path';
 import { type ListenAddress, parseListenAddress } from '../../core/config/config-values.ts';
 import { usageError } from '../../core/command/usage-error.ts';
-import { replaceFile } from '../../core/plane/data-folders.ts';
+import { replaceFile } from '../../core/plane/data-files.ts';
 import { readJsonFile } from './agent-folder.ts';
 
 export interface AgentFlags {

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { timestamp } from '../../api/object.ts';
 import type { LinkStatus } from '../../core/agent/agent-link.ts';
-import { replaceFile } from '../../core/plane/data-folders.ts';
+import { replaceFile } from '../../core/plane/data-files.ts';
 import { readJsonFile } from './agent-folder.ts';
 
 export interface AgentStatus {

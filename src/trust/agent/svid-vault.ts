@@ -2,7 +2,7 @@
 // restart while the site is down. Used only where the sealing key is outside the data folder: a copy of
 // the folder then contains no key of a workload.
 
-import { readFileSync, realpathSync, rmSync, statSync } from 'node:fs';
+import { realpathSync, rmSync } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
 import type { Clock, Random, Timer } from '../../core/clock/clock.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
@@ -10,7 +10,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import type { Log } from '../../core/log/log.ts';
 import { loadOrCreateKey } from '../../core/store/sealing/key-file.ts';
 import { createSealer, type SealedPlace, type Sealer } from '../../core/store/sealing/sealer.ts';
-import { replaceFile } from './agent-cache.ts';
+import { readDataFile, replaceSecretFile } from '../../core/plane/data-files.ts';
 import type { KeptSvid, SvidVault } from './agent-workloads.ts';
 
 const place: SealedPlace = {
@@ -72,18 +72,17 @@ export class SealedSvids implements SvidVault {
   async load(): Promise<readonly KeptSvid[]> {
     const { file, sealer, log } = this.#parts;
     try {
-      if (statSync(file).size > maxFileBytes) throw new Error('it is too large');
-      const opened = await sealer.open(place, readFileSync(file));
+      const stored = readDataFile(file, maxFileBytes);
+      if (stored === undefined) return [];
+      const opened = await sealer.open(place, stored);
       const read = (JSON.parse(opened.toString('utf8')) as StoredSvid[]).map(fromStored);
       opened.fill(0);
       return read;
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
-        log.error('cannot use the kept SVIDs; the agent asks the site for new ones', {
-          file,
-          why: error instanceof HansaError ? error.message : fileProblem(error),
-        });
-      }
+      log.error('cannot use the kept SVIDs; the agent asks the site for new ones', {
+        file,
+        why: error instanceof HansaError ? error.message : fileProblem(error),
+      });
       return [];
     }
   }
@@ -124,7 +123,7 @@ export class SealedSvids implements SvidVault {
       const plain = Buffer.from(JSON.stringify(held().map(toStored)));
       const sealed = await sealer.seal(place, plain);
       plain.fill(0);
-      await replaceFile(file, sealed);
+      await replaceSecretFile(file, sealed);
     } catch (error) {
       log.error('cannot keep the SVIDs of workloads', { file, why: fileProblem(error) });
     }

@@ -12,13 +12,12 @@ import { closeSync, openSync, readlinkSync, readSync, statSync } from 'node:fs';
 import { endianness } from 'node:os';
 import koffi from 'koffi';
 import { HansaError } from '../../core/errors/error.ts';
+import { socketOption, soPeercred } from '../../core/plane/socket-option.ts';
 import type { FileVersion } from './executable-hash.ts';
 import { isServedByUsers } from './served-mounts.ts';
 import { numberOfUnknown } from './user-namespace.ts';
 
-/** asm-generic/socket.h, which every architecture that Node runs on shares but for MIPS, SPARC and PA-RISC. */
-const solSocket = 1;
-const soPeercred = 17;
+/** asm-generic/socket.h */
 const soPeergroups = 59;
 const soPeerpidfd = 77;
 /** For a process with more groups, the site uses none of them. */
@@ -35,9 +34,6 @@ const pollIn = 1;
 
 /** From the C library that Node itself is linked with. */
 const libc = koffi.load(null);
-const getsockopt = libc.func(
-  'int getsockopt(int fd, int level, int name, _Out_ uint8_t *value, _Inout_ uint32_t *length)',
-) as (fd: number, level: number, name: number, value: Buffer, length: Uint32Array) => number;
 const poll = libc.func('int poll(_Inout_ uint8_t *fds, unsigned long count, int timeout)') as (
   fds: Buffer,
   count: number,
@@ -229,11 +225,10 @@ function controlGroupsOf(pid: number): string | undefined {
 }
 
 function groupsOf(socketFd: number): readonly number[] {
-  const value = Buffer.alloc(maxGroups * 4);
-  const length = new Uint32Array([value.length]);
   // Fails where there are more, or where the kernel is older than 4.13.
-  if (getsockopt(socketFd, solSocket, soPeergroups, value, length) !== 0) return [];
-  return Array.from({ length: (length[0] ?? 0) / 4 }, (_, at) => readInt(value, at * 4) >>> 0);
+  const value = socketOption(socketFd, soPeergroups, maxGroups * 4);
+  if (value === undefined) return [];
+  return Array.from({ length: value.length / 4 }, (_, at) => readInt(value, at * 4) >>> 0);
 }
 
 function linkOf(pid: number): string {
@@ -324,11 +319,8 @@ function runs(pidfd: number): boolean {
 }
 
 function option(fd: number, name: number, bytes: number): Buffer | undefined {
-  const value = Buffer.alloc(bytes);
-  const length = new Uint32Array([bytes]);
-  return getsockopt(fd, solSocket, name, value, length) === 0 && length[0] === bytes
-    ? value
-    : undefined;
+  const value = socketOption(fd, name, bytes);
+  return value?.length === bytes ? value : undefined;
 }
 
 function readInt(from: Buffer, at: number): number {

@@ -4,6 +4,7 @@
 import { chmodSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { HansaError } from '../../core/errors/error.ts';
+import { descriptorOf } from '../../core/plane/socket-option.ts';
 import { removeStaleSocket } from '../../core/plane/stale-socket.ts';
 import { type PeerProcess, peerProcess } from './peer-credentials.ts';
 
@@ -34,7 +35,7 @@ export async function openWorkloadSocket(options: WorkloadSocketOptions): Promis
   const server = createServer((socket) => {
     let peer: PeerProcess;
     try {
-      peer = peerProcess(descriptorOf(socket));
+      peer = peerProcess(openDescriptorOf(socket));
     } catch (error) {
       socket.destroy();
       unknown(error);
@@ -49,16 +50,13 @@ export async function openWorkloadSocket(options: WorkloadSocketOptions): Promis
   return { close: () => server.close() };
 }
 
-/** Node keeps it to itself, but there is no other way to ask the kernel about this connection. */
-function descriptorOf(socket: Socket): number {
-  const { _handle: handle } = socket as { readonly _handle?: { readonly fd?: number } };
-  if (handle?.fd === undefined || handle.fd < 0) {
-    throw new HansaError(
-      'HANSA_UNAUTHENTICATED',
-      'Cannot attest the workload: the connection is already closed.',
-    );
-  }
-  return handle.fd;
+function openDescriptorOf(socket: Socket): number {
+  const fd = descriptorOf(socket);
+  if (fd !== undefined) return fd;
+  throw new HansaError(
+    'HANSA_UNAUTHENTICATED',
+    'Cannot attest the workload: the connection is already closed.',
+  );
 }
 
 function listen(server: Server, path: string): Promise<void> {

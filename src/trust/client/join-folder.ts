@@ -3,7 +3,7 @@
 // last, and then renamed. The next command completes an interrupted change.
 
 import { createPrivateKey, type KeyObject } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Random } from '../../core/clock/clock.ts';
 import type { Bundle } from '../../core/identity/bundle/bundle.ts';
@@ -12,6 +12,7 @@ import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
 import type { Joined } from './join-client.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
 import { readOwnFile, writeNewFile } from '../../core/command/new-file.ts';
+import { readDataFile } from '../../core/plane/data-files.ts';
 import { removeMade } from './svid-files.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 
@@ -30,6 +31,8 @@ const files = ['svid.key', 'svid.pem', 'bundle.pem', 'join.json'] as const;
 type FileName = (typeof files)[number];
 /** Only the owner can read the files. */
 const fileMode = 0o600;
+/** A bundle with many authorities. */
+const maxFileBytes = 4 * 1024 * 1024;
 
 export class JoinFolder {
   readonly path: string;
@@ -62,7 +65,12 @@ export class JoinFolder {
   }
 
   read(name: FileName): string {
-    return this.#do('read', () => readFileSync(join(this.path, name), 'utf8'));
+    const path = join(this.path, name);
+    return this.#do('read', () => {
+      const content = readDataFile(path, maxFileBytes);
+      if (content === undefined) throw new Error(`${name} does not exist`);
+      return content.toString('utf8');
+    });
   }
 
   /**

@@ -7,7 +7,7 @@ import type { Clock } from '../../clock/clock.ts';
 import { corrupt } from '../current/load.ts';
 import { hashBytes } from '../../merkle/tree.ts';
 import { edgeCounts } from '../commit/subtree-hashes.ts';
-import { makePrivateFile } from '../sealing/private-file.ts';
+import { checkDataFile, makePrivateFile } from '../../plane/data-files.ts';
 import { erased, isSealed } from '../sealing/sealed-collections.ts';
 import type { Answers, Packed, Questions, WireBatch, WireHead, WireRows } from './messages.ts';
 import { pack, unpack } from './messages.ts';
@@ -63,6 +63,7 @@ export class SqliteDatabase {
   static open(path: string, clock: Clock): SqliteDatabase {
     // SQLite gives its other files the mode of this one.
     makePrivateFile(path);
+    for (const suffix of ['-wal', '-shm', '-journal']) checkDataFile(`${path}${suffix}`);
     const database = new DatabaseSync(path, { timeout: busyTimeoutMs });
     try {
       for (const pragma of writerPragmas) database.exec(`PRAGMA ${pragma}`);

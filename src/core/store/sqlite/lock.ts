@@ -1,10 +1,10 @@
 // The lock that allows one daemon per data folder: SQLite's file lock on an empty file, held by an
 // open transaction. The kernel releases it when the process ends for any reason.
 
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { HansaError } from '../../errors/error.ts';
-import { makePrivateFile } from '../sealing/private-file.ts';
+import { makePrivateFile, readDataFile, replaceFile } from '../../plane/data-files.ts';
 import { resultCode } from './database.ts';
 
 export class StoreLock {
@@ -31,6 +31,7 @@ export class StoreLock {
       database.exec('BEGIN EXCLUSIVE');
     } catch (cause) {
       database?.close();
+      if (cause instanceof HansaError) throw cause;
       // SQLITE_BUSY
       if (resultCode(cause) === 5) throw lockedError(path, pidPath, cause);
       throw new HansaError(
@@ -41,7 +42,7 @@ export class StoreLock {
     }
     try {
       // Only informs a second process, so a failure (a full disk) is ignored.
-      writeFileSync(pidPath, `${process.pid}\n`, { mode: 0o600 });
+      replaceFile(pidPath, `${process.pid}\n`, 0o600);
     } catch {
       rmSync(pidPath, { force: true });
     }
@@ -58,7 +59,7 @@ export class StoreLock {
 function lockedError(path: string, pidPath: string, cause: unknown): HansaError {
   let holder = 'another process';
   try {
-    const pid = readFileSync(pidPath, 'utf8').trim();
+    const pid = String(readDataFile(pidPath, 32) ?? '').trim();
     if (/^[0-9]{1,10}$/.test(pid)) holder = `process ${pid}`;
   } catch {
     // Not known.
