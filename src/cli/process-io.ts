@@ -1,10 +1,11 @@
 // The `Io` of the real process: streams, environment, signals. Only this file of the CLI accesses them.
 
 import { openSync } from 'node:fs';
-import { flushCompileCache } from 'node:module';
+import { createRequire, flushCompileCache } from 'node:module';
 import { join } from 'node:path';
-import { ReadStream, WriteStream } from 'node:tty';
+import { isatty, ReadStream, WriteStream } from 'node:tty';
 import { fileURLToPath } from 'node:url';
+import type koffi from 'koffi';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { exitCodeOf, exitCodeOfInterruption, exitCodes } from './exit-codes.ts';
 import { fileProblem } from '../core/command/file-problem.ts';
@@ -25,7 +26,9 @@ function openTerminal(): Terminal | undefined {
   try {
     const input = new ReadStream(openSync('/dev/tty', 'r'));
     const output = new WriteStream(openSync('/dev/tty', 'w'));
+    prompts.add(input);
     const close = (): void => {
+      prompts.delete(input);
       input.destroy();
       output.destroy();
     };
@@ -34,6 +37,27 @@ function openTerminal(): Terminal | undefined {
     // ENXIO: a process without a controlling terminal, as in a service or in CI.
     return undefined;
   }
+}
+
+/** Terminals that may show a question, and are in raw mode while they do. */
+const prompts = new Set<{ readonly isRaw?: boolean; setRawMode?(raw: boolean): unknown }>([
+  process.stdin,
+]);
+
+/**
+ * At its end, Node puts a terminal back into the mode that it had at the start. A shell that reads a line has no
+ * echo, and starts background jobs: their end would leave its terminal without echo. So this ends the process
+ * without Node's last step. Output to terminals, pipes and files is synchronous, so that nothing is lost.
+ */
+function leaveTerminalAlone(): void {
+  if (![0, 1, 2].some((fd) => isatty(fd))) return;
+  process.on('exit', (code) => {
+    for (const prompt of prompts) if (prompt.isRaw === true) prompt.setRawMode?.(false);
+    flushCompileCache();
+    // Loaded here, because no command needs it earlier.
+    const { load } = createRequire(import.meta.url)('koffi') as typeof koffi;
+    load(null).func('void _exit(int code)')(code);
+  });
 }
 
 function replaceProgram(entry: string, argument: string): never {
@@ -46,6 +70,7 @@ function replaceProgram(entry: string, argument: string): never {
 
 export function processIo(): Io {
   let controller: AbortController | undefined;
+  leaveTerminalAlone();
   process.stdout.on('error', outputFailed);
   // There is nowhere left to report an error of standard error.
   process.stderr.on('error', () => undefined);
