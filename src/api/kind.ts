@@ -75,8 +75,10 @@ export interface ObjectRule {
 export type GuardedField = {
   /** As `spec.advertiseURL`, `metadata.labels` or `metadata.labels[hansa.dev/peer]`. */
   readonly field: string;
-  /** Only for objects that have this field, before the change. */
-  readonly ifSet?: string;
+  /** Only for objects whose list `field` has this item, before or after the change. */
+  readonly onlyFor?: { readonly field: string; readonly item: string };
+  /** Why the field of this object is guarded, for the caller: a clause. */
+  readonly because?: string;
 } & (
   | {
       /** The verb `update` on this subresource: what a role lists in `subresources`. No path serves it. */

@@ -2,7 +2,7 @@
 // controllers, the health checks and the write path. Names no plane.
 
 import type { Requester } from '../core/access/audit-draft.ts';
-import type { Kind } from '../api/kind.ts';
+import type { GuardedField, Kind } from '../api/kind.ts';
 import type { Cluster } from '../api/kinds/cluster.ts';
 import type { Resource } from '../api/object.ts';
 import type { Registry } from '../api/registry.ts';
@@ -192,6 +192,14 @@ export class PlaneHost {
       running.admit === undefined || !plane.kinds.includes(kind)
         ? []
         : running.admit(kind, next as unknown as Resource, live as Resource | undefined, warn),
+    );
+  }
+
+  /** Fields of the object that are guarded because of other objects. */
+  guards(kind: Kind, next: ObjectDraft | undefined): readonly GuardedField[] {
+    if (next === undefined) return [];
+    return this.#running.flatMap(({ plane, running }) =>
+      plane.kinds.includes(kind) ? (running.guards?.(kind, next.metadata.name ?? '') ?? []) : [],
     );
   }
 

@@ -122,7 +122,7 @@ export function createWriter(
           )
         : undefined,
     admit: (caller, kind, next, live, warn) => {
-      checkGuardedFields(authorizer, caller, kind, next, live);
+      checkGuardedFields(authorizer, caller, kind, next, live, planes.guards(kind, next));
       checkOrigin((asked) => authorizer.isUnlimited(asked), caller, kind.plural, next, live);
       admitSite(kind, next as Resource | undefined, live as Resource | undefined);
       admitApprovalPolicy(approvals, registry.kinds, kind, next, live);

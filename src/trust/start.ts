@@ -119,6 +119,7 @@ export async function startTrust(
     adminCalls: mintCalls({ ...context, siteNames }),
     rpcs: [...joins.rpcs, ...channel.rpcs],
     agents: joins.agents,
+    guards: joins.guards,
     ...(web && { webCertificate: web.certificate }),
     health: new Map([
       ['clock', () => rotation.clockDoubt()],

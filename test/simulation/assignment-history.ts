@@ -9,7 +9,12 @@ import type { SimulatedDatabase } from './disk.ts';
 interface Snapshot {
   readonly revision: number;
   readonly entries: ReadonlyMap<string, AssignedEntry>;
-  readonly agents: ReadonlyMap<string, { readonly labels?: Labels }>;
+  readonly agents: ReadonlyMap<string, HistoricAgent>;
+}
+
+interface HistoricAgent {
+  readonly labels?: Labels | undefined;
+  readonly entriesByName?: boolean | undefined;
 }
 
 export class AssignmentHistory {
@@ -27,7 +32,7 @@ export class AssignmentHistory {
     const agent = agents.get(name);
     if (agent === undefined) return [];
     return [...entries]
-      .filter(([, entry]) => assignedTo(entry, { name, labels: agent.labels }))
+      .filter(([, entry]) => assignedTo(entry, { name, ...agent }))
       .map(([entry]) => entry)
       .toSorted();
   }
@@ -52,14 +57,21 @@ export class AssignmentHistory {
         const agents = new Map(last.agents);
         const object = value && (JSON.parse(value.toString('utf8')) as Stored);
         if (isEntry) replace(entries, name, object);
-        else replace(agents, name, object?.metadata);
+        else replace(agents, name, object && historic(object));
         this.#snapshots.push({ revision, entries, agents });
       }
     }
   }
 }
 
-type Stored = AssignedEntry & { readonly metadata: { readonly labels?: Labels } };
+interface Stored {
+  readonly metadata: { readonly labels?: Labels };
+  readonly spec: AssignedEntry['spec'] & { readonly entriesByName?: boolean };
+}
+
+function historic({ metadata: { labels }, spec: { entriesByName } }: Stored): HistoricAgent {
+  return { labels, entriesByName };
+}
 
 function replace<T>(map: Map<string, T>, name: string, value: T | undefined): void {
   if (value === undefined) map.delete(name);

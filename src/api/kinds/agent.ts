@@ -17,7 +17,10 @@ export const agentKind = defineKind({
     'A machine of this site that serves the Workload API to its workloads. The site creates the object when a machine joins with a JoinToken; the Agent `site` is the machine of the site itself. Its labels decide which WorkloadEntries it gets, so changing them needs the right to write WorkloadEntries. Deleting the object forgets the agent: its SVID is rejected at once, and its name is free.',
   names: 'agent',
   auditName: 'agent',
-  guardedFields: [{ field: 'metadata.labels', writes: workloadEntryKind.plural }],
+  guardedFields: [
+    { field: 'metadata.labels', writes: workloadEntryKind.plural },
+    { field: 'spec.entriesByName', writes: workloadEntryKind.plural },
+  ],
   specRequired: false,
   spec: s.object({
     description: 'Settings of the agent.',
@@ -30,6 +33,13 @@ export const agentKind = defineKind({
           minimum: 10,
           maximum: 604_800,
           default: 3600,
+        }),
+      ),
+      entriesByName: optional(
+        s.boolean({
+          description:
+            'Whether WorkloadEntries that name the agent apply on it. The site sets false if another agent of this name was forgotten before the machine joined, unless it joined with a token that names it (agentName) and was written after that. Setting it needs the verbs create and update on all WorkloadEntries.',
+          default: true,
         }),
       ),
     },

@@ -32,10 +32,14 @@ export const joinTokenKind = defineKind({
   names: 'dns-subdomain',
   specRequired: true,
   auditName: 'join.token',
+  // A machine that joins gets the WorkloadEntries of its name and of the labels of its token. So a caller who
+  // decides which machines join also decides which machines get identities.
   guardedFields: [
-    { field: 'spec.labels', writes: workloadEntryKind.plural },
-    // A caller who decides who may join with such a token also decides who gets its labels.
-    { field: 'spec', ifSet: 'spec.labels', writes: workloadEntryKind.plural },
+    {
+      field: 'spec',
+      onlyFor: { field: 'spec.roles', item: 'agent' },
+      writes: workloadEntryKind.plural,
+    },
   ],
   spec: s.object({
     description: 'Who may join, and in which role.',
@@ -49,7 +53,8 @@ export const joinTokenKind = defineKind({
       ),
       roles: required(
         s.list({
-          description: 'The roles in which a client may join.',
+          description:
+            'The roles in which a client may join. A machine that joins as an agent gets WorkloadEntries, so every change of the spec of a token for agents, and creating its secret, needs the verbs create and update on all WorkloadEntries. A secret admits only in the roles that the token had when the secret was created.',
           listType: 'set',
           minItems: 1,
           maxItems: 2,
@@ -70,7 +75,8 @@ export const joinTokenKind = defineKind({
       ),
       agentName: optional(
         s.string({
-          description: 'The only name under which an agent may join with this token.',
+          description:
+            'The only name under which an agent may join with this token. If an agent of this name was forgotten before the token was written, the machine that joins with it gets the WorkloadEntries that name the agent.',
           maxLength: 63,
           pattern: agentNamePattern,
         }),
@@ -78,7 +84,7 @@ export const joinTokenKind = defineKind({
       labels: optional(
         s.map({
           description:
-            'Labels of the Agents that join with this token. They decide which WorkloadEntries an agent gets, so setting them needs the verbs create and update on all WorkloadEntries, and so does everything that decides who joins with a token that has labels: changing its spec, and creating its secret. A later change affects only agents that join later.',
+            'Labels of the Agents that join with this token. They decide which WorkloadEntries an agent gets. A later change affects only agents that join later.',
           maxProperties: 16,
           values: s.string({
             description: 'The value of the label.',

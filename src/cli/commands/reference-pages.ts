@@ -105,7 +105,9 @@ function rolesPage({ registry: { kinds }, planes }: ReferenceSources): string {
         'subresource' in one
           ? `the verb \`update\` on \`${plural}/${one.subresource}\``
           : `the verbs \`create\` and \`update\` on all \`${one.writes}\``;
-      const where = one.ifSet === undefined ? kind : `${kind} with \`${one.ifSet}\``;
+      const { onlyFor } = one;
+      const where =
+        onlyFor === undefined ? kind : `${kind} with \`${onlyFor.item}\` in \`${onlyFor.field}\``;
       return `- \`${one.field}\` of ${where} needs ${right}, which only \`admin\` has.`;
     }),
   );

@@ -23,20 +23,23 @@ export function checkGuardedFields(
   kind: GuardedKind,
   next: GuardedObject | undefined,
   live: GuardedObject | undefined,
+  /** Fields that are guarded because of other objects. */
+  further: readonly GuardedField[] = [],
 ): void {
-  if (kind.guardedFields === undefined || next === undefined || caller.via === 'controller') return;
-  const { plural } = kind;
+  if (next === undefined || caller.via === 'controller') return;
+  const { plural, guardedFields = [] } = kind;
   const { name = '' } = next.metadata;
-  for (const guarded of kind.guardedFields) {
-    const { field, ifSet } = guarded;
-    if (ifSet !== undefined && valueAt(live, ifSet) === undefined) continue;
+  for (const guarded of [...guardedFields, ...further]) {
+    const { field, onlyFor } = guarded;
+    if (onlyFor !== undefined && !hasItem(next, onlyFor) && !hasItem(live, onlyFor)) continue;
     if (isDeepStrictEqual(valueAt(next, field), valueAt(live, field))) continue;
     const rights = rightsFor(guarded, plural, name);
     if (rights.every((right) => authorizer.authorize(caller, right).allowed)) continue;
+    const because = guarded.because === undefined ? '' : ` because ${guarded.because}`;
     throw forbiddenObject(
       plural,
       name,
-      `User ${JSON.stringify(caller.user)} cannot change ${field}: that needs the role admin, or a rule with ${describe(guarded, plural)}`,
+      `User ${JSON.stringify(caller.user)} cannot change ${field}${because}: that needs the role admin, or a rule with ${describe(guarded, plural)}`,
     );
   }
 }
@@ -65,6 +68,11 @@ function valueAt(object: unknown, field: string): unknown {
     value = (value as Record<string, unknown> | undefined)?.[bracketed ?? plain];
   }
   return isEmptyMap(value) ? undefined : value;
+}
+
+function hasItem(object: unknown, { field, item }: { field: string; item: string }): boolean {
+  const list = valueAt(object, field);
+  return Array.isArray(list) && list.includes(item);
 }
 
 /** No labels and an empty set of labels are the same. */

@@ -1,7 +1,7 @@
 // The contract of a plane: what it receives from the site and what it adds. Each plane is in its own
 // folder, does not import other planes, and shares data with them only through the store.
 
-import type { Kind } from '../../api/kind.ts';
+import type { GuardedField, Kind } from '../../api/kind.ts';
 import type { Cluster } from '../../api/kinds/cluster.ts';
 import type { Resource } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -146,6 +146,11 @@ export interface RunningPlane {
     live: Pick<Resource, 'spec'> | undefined,
     warn: (text: string) => void,
   ) => readonly Expectation[];
+  /**
+   * Fields of an object of the plane's kinds that are guarded because of other objects, in addition to the
+   * `guardedFields` of the kind. Must be quick and without I/O.
+   */
+  readonly guards?: (kind: Kind, name: string) => readonly GuardedField[];
   /** Throws to reject the deletion of an object of the plane's kinds. Must be quick and without I/O. */
   readonly admitDeletion?: (kind: Kind, live: Pick<Resource, 'metadata' | 'spec'>) => void;
   /**

@@ -68,5 +68,6 @@ export function forgetEffects({ metadata, status = {} }: Agent): readonly string
     ...(token === undefined
       ? []
       : [`It can join again while a token admits it. It joined with the token ${token}.`]),
+    `WorkloadEntries that name ${name} apply on the next machine of this name only if it joins with a token that you create afterwards: hansa join token create ${name} --agent-name ${name}`,
   ];
 }

@@ -3,9 +3,12 @@
 
 import { hostname } from 'node:os';
 import type { Kind } from '../../api/kind.ts';
-import { agentKind } from '../../api/kinds/agent.ts';
+import { type Agent, agentKind } from '../../api/kinds/agent.ts';
+import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
+import { jsonEquals } from '../../api/schema/json.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import { type AgentControllerParts, agentController } from '../controllers/agent-controller.ts';
+import { consentOf } from './former-agents.ts';
 import { accompanyAgent, admitAgentDeletion, admitNewAgent } from './admit-agent.ts';
 import { observeAgents } from './agent-metrics.ts';
 import { countEntries } from './entry-counts.ts';
@@ -32,12 +35,16 @@ export function keepAgents(parts: Parts): KeptAgents {
   return {
     controllers: [agentController({ ...parts, site: { host: hostname(), workloads } })],
     admit: (kind, next, live) =>
-      isAgent(kind) && live === undefined ? admitNewAgent(store, next.metadata) : [],
+      isAgent(kind) && live === undefined ? admitNewAgent(store, next as Agent) : [],
     admitDeletion: (kind, live) => {
       if (isAgent(kind)) admitAgentDeletion(live.metadata);
     },
-    accompany: (kind, next, live) =>
-      isAgent(kind) ? accompanyAgent(next?.metadata, live?.metadata) : undefined,
+    accompany: (kind, next, live) => {
+      if (isAgent(kind)) return accompanyAgent(next?.metadata, live?.metadata);
+      if (kind !== (joinTokenKind as Kind) || next === undefined) return undefined;
+      if (live !== undefined && jsonEquals(next.spec, live.spec)) return undefined;
+      return { put: consentOf(store, next as JoinToken) };
+    },
     stop,
   };
 }

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { type AssignedEntry, assignedTo, AssignmentIndex, type Labels } from './assignment.ts';
+import {
+  type AssignedEntry,
+  assignedTo,
+  AssignmentIndex,
+  type LabelledAgent,
+  type Labels,
+} from './assignment.ts';
 
 const entry = (agents?: AssignedEntry['spec']['agents']): AssignedEntry => ({
   spec: agents === undefined ? {} : { agents },
@@ -46,6 +52,18 @@ suite('an entry', () => {
     }
   });
 
+  test('that names an agent is not assigned to another machine of that name', () => {
+    const named = entry({ names: ['crane-1', 'site'] });
+    const crane = { name: 'crane-1', entriesByName: false };
+    assert.ok(!assignedTo(named, crane));
+    assert.ok(assignedTo(named, { ...crane, entriesByName: true }));
+    // Labels are those of the new machine.
+    const selected = selecting({ zone: 'harbour' });
+    assert.ok(assignedTo(selected, { ...crane, labels: { zone: 'harbour' } }));
+    // The machine of the site has no other owner.
+    assert.ok(assignedTo(named, { name: 'site', entriesByName: false }));
+  });
+
   test('is not assigned by labels that objects inherit', () => {
     assert.ok(!assignedTo(selecting({ constructor: '' }), { name: 'a', labels: {} }));
   });
@@ -62,7 +80,12 @@ const assigned = fc.oneof(
 );
 const step = fc.oneof(
   fc.record({ put: fc.constantFrom('e1', 'e2', 'e3'), entry: fc.option(assigned) }),
-  fc.record({ agent: name, labels: fc.option(labels) }),
+  fc.record({
+    agent: name,
+    held: fc.option(
+      fc.record({ labels, entriesByName: fc.option(fc.boolean(), { nil: undefined }) }),
+    ),
+  }),
 );
 
 test('the index agrees with the definition after any changes', () => {
@@ -70,7 +93,7 @@ test('the index agrees with the definition after any changes', () => {
     fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
       const index = new AssignmentIndex();
       const entries = new Map<string, AssignedEntry>();
-      const agents = new Map<string, Labels>();
+      const agents = new Map<string, Omit<LabelledAgent, 'name'>>();
       for (const one of steps) {
         if ('put' in one) {
           if (one.entry === null) {
@@ -80,26 +103,29 @@ test('the index agrees with the definition after any changes', () => {
             entries.set(one.put, one.entry);
             index.putEntry(one.put, one.entry);
           }
-        } else if (one.labels === null) {
+        } else if (one.held === null) {
           agents.delete(one.agent);
           index.deleteAgent(one.agent);
         } else {
-          agents.set(one.agent, one.labels);
-          index.putAgent({ name: one.agent, labels: one.labels });
+          agents.set(one.agent, one.held);
+          index.putAgent({ name: one.agent, ...one.held });
         }
         for (const [agent, held] of agents) {
           const expected = [...entries]
-            .filter(([, each]) => assignedTo(each, { name: agent, labels: held }))
+            .filter(([, each]) => assignedTo(each, { name: agent, ...held }))
             .map(([each]) => each);
           assert.deepEqual(index.entriesOf(agent), expected.toSorted());
           assert.equal(index.countOf(agent), expected.length);
         }
         for (const [each, definition] of entries) {
           const expected = [...agents]
-            .filter(([agent, held]) => assignedTo(definition, { name: agent, labels: held }))
+            .filter(([agent, held]) => assignedTo(definition, { name: agent, ...held }))
             .map(([agent]) => agent);
           assert.deepEqual(index.agentsOf(each), expected.toSorted());
           assert.deepEqual(index.agentsFor(definition), expected.toSorted());
+          const { names: named = [] } = definition.spec.agents ?? { names: [] };
+          const newcomers = named.filter((agent) => agents.has(agent) && !expected.includes(agent));
+          assert.deepEqual(index.newcomersOf(definition), newcomers.toSorted());
         }
       }
       for (const absent of names.filter((one) => !agents.has(one))) {

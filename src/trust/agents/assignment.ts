@@ -19,6 +19,13 @@ export interface AssignedEntry {
 export interface LabelledAgent {
   readonly name: string;
   readonly labels?: Labels | undefined;
+  /** False if entries that name it do not apply (former-agents.ts). */
+  readonly entriesByName?: boolean | undefined;
+}
+
+/** Machines cannot join under the name of the site's machine, so it never has another owner. */
+function takesByName({ name, entriesByName }: LabelledAgent): boolean {
+  return name === siteAgentName || entriesByName !== false;
 }
 
 type Assignment =
@@ -46,7 +53,7 @@ function pairsOf(labels: Labels | undefined): readonly string[] {
 
 export function assignedTo(entry: AssignedEntry, agent: LabelledAgent): boolean {
   const assignment = assignmentOf(entry);
-  if ('names' in assignment) return assignment.names.includes(agent.name);
+  if ('names' in assignment) return takesByName(agent) && assignment.names.includes(agent.name);
   const held = new Set(pairsOf(agent.labels));
   return assignment.pairs.every((pair) => held.has(pair));
 }
@@ -65,6 +72,8 @@ export class AssignmentIndex {
   readonly #entries = new Map<string, IndexedEntry>();
   /** The label pairs of each agent. */
   readonly #agents = new Map<string, ReadonlySet<string>>();
+  /** Agents that do not get the entries that name them. */
+  readonly #withoutNamed = new Set<string>();
   /** The number of entries of each agent. */
   readonly #counts = new Map<string, number>();
   /** Entries by the name of an agent. */
@@ -98,10 +107,12 @@ export class AssignmentIndex {
     }
   }
 
-  putAgent({ name, labels }: LabelledAgent): void {
+  putAgent(agent: LabelledAgent): void {
+    const { name, labels } = agent;
     this.deleteAgent(name);
     const pairs = new Set(pairsOf(labels));
     this.#agents.set(name, pairs);
+    if (!takesByName(agent)) this.#withoutNamed.add(name);
     for (const pair of pairs) add(this.#holders, pair, name);
     this.#counts.set(name, this.anyOrderOf(name).length);
   }
@@ -109,6 +120,7 @@ export class AssignmentIndex {
   deleteAgent(name: string): void {
     for (const pair of this.#agents.get(name) ?? []) remove(this.#holders, pair, name);
     this.#agents.delete(name);
+    this.#withoutNamed.delete(name);
     this.#counts.delete(name);
   }
 
@@ -126,7 +138,7 @@ export class AssignmentIndex {
   anyOrderOf(agent: string): readonly string[] {
     const held = this.#agents.get(agent);
     if (held === undefined) return [];
-    const found = [...(this.#byAgent.get(agent) ?? [])];
+    const found = this.#withoutNamed.has(agent) ? [] : [...this.naming(agent)];
     for (const pair of held) {
       for (const entry of this.#byPair.get(pair) ?? []) {
         const { assignment } = this.#entries.get(entry) as IndexedEntry;
@@ -136,6 +148,11 @@ export class AssignmentIndex {
       }
     }
     return found;
+  }
+
+  /** The entries that name the agent, whether they apply or not, in any order. */
+  naming(agent: string): readonly string[] {
+    return [...(this.#byAgent.get(agent) ?? [])];
   }
 
   /** The names of the agents of an entry that exist, sorted. */
@@ -149,6 +166,13 @@ export class AssignmentIndex {
     return this.#holdersOf(assignmentOf(entry)).toSorted(byCodeUnits);
   }
 
+  /** The agents that the entry names, that exist, and that it does not apply on, sorted. */
+  newcomersOf(entry: AssignedEntry): readonly string[] {
+    const assignment = assignmentOf(entry);
+    if (!('names' in assignment)) return [];
+    return assignment.names.filter((name) => this.#withoutNamed.has(name)).toSorted(byCodeUnits);
+  }
+
   #count(assignment: Assignment, by: number): void {
     for (const agent of this.#holdersOf(assignment)) {
       this.#counts.set(agent, (this.#counts.get(agent) ?? 0) + by);
@@ -157,7 +181,9 @@ export class AssignmentIndex {
 
   #holdersOf(assignment: Assignment): readonly string[] {
     if ('names' in assignment) {
-      return assignment.names.filter((name) => this.#agents.has(name));
+      return assignment.names.filter(
+        (name) => this.#agents.has(name) && !this.#withoutNamed.has(name),
+      );
     }
     const { pairs } = assignment;
     const holders = pairs.map((pair) => this.#holders.get(pair) ?? none);

@@ -7,18 +7,32 @@ import type { AssignedEntry } from './assignment.ts';
 /** The maximum number of names in a message; the rest is counted. */
 const mostTold = 5;
 
-/** `agents` are the agents of the entry that exist, sorted. */
+/**
+ * `agents` are the agents of the entry that exist, sorted. `newcomers` are those that it names and does not
+ * apply on, because another machine had the name before (former-agents.ts).
+ */
 export function explainAssignment(
   { spec }: AssignedEntry,
   agents: readonly string[],
+  newcomers: readonly string[] = [],
 ): Omit<ConditionUpdate, 'observedGeneration'> {
   const type = 'Assigned';
   const { names, selector } = spec.agents ?? { names: [siteAgentName] };
-  const absent = (names ?? []).filter((name) => !agents.includes(name));
+  const absent = (names ?? []).filter(
+    (name) => !agents.includes(name) && !newcomers.includes(name),
+  );
+  const unconfirmed =
+    newcomers.length === 0
+      ? ''
+      : ` Another machine was ${told(newcomers)} before, and was forgotten. The entry applies on the new one when spec.entriesByName of its Agent is true.`;
   if (agents.length > 0) {
     const missing = absent.length === 0 ? '' : ` No machine has joined as ${told(absent)}.`;
-    const message = `The entry applies on ${told(agents)}.${missing}`;
+    const message = `The entry applies on ${told(agents)}.${missing}${unconfirmed}`;
     return { type, status: 'True', reason: 'Assigned', message };
+  }
+  if (newcomers.length > 0) {
+    const message = `The entry applies nowhere.${unconfirmed}`;
+    return { type, status: 'False', reason: 'NewMachine', message };
   }
   if (selector === undefined) {
     const message = `The entry applies nowhere: no machine has joined as ${told(absent)}. Join a machine under such a name, or correct spec.agents.names.`;

@@ -29,6 +29,10 @@ test('entries whose agents changed are collected for a second', async (t) => {
   await remove(store, 'agents', 'crane-2');
   await clock.advance(1000);
   assert.deepEqual(added.splice(0), ['web']);
+  // An entry says why it does not apply on a machine that it names.
+  await put(store, 'agents', 'gate', { spec: { entriesByName: false } });
+  await clock.advance(1000);
+  assert.deepEqual(added.splice(0), ['other']);
   running.stop();
   await remove(store, 'agents', 'crane-1');
   await clock.advance(1000);

@@ -1,12 +1,17 @@
 // An always-current index of which entries of the store are assigned to which agents: each read sees the
 // last commit. It processes only changed objects, and reports the agents that a change concerns.
 
-import { agentKind } from '../../api/kinds/agent.ts';
+import { type Agent, agentKind } from '../../api/kinds/agent.ts';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { followListing } from '../../core/store/listing-changes.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
-import { type AssignedEntry, AssignmentIndex, type Labels } from './assignment.ts';
+import {
+  type AssignedEntry,
+  AssignmentIndex,
+  type LabelledAgent,
+  type Labels,
+} from './assignment.ts';
 
 const entriesReader = kindReader(workloadEntryKind);
 const agentsReader = kindReader(agentKind);
@@ -50,6 +55,12 @@ export class StoreAssignments {
     return this.#index.agentsFor(entry);
   }
 
+  /** The agents that the entry names and that it does not apply on, because their consent is missing. */
+  newcomersOf(entry: AssignedEntry): readonly string[] {
+    this.#followAgents();
+    return this.#index.newcomersOf(entry);
+  }
+
   /**
    * Calls `listener` with the agents whose spec, labels or entries changed, when a read or `follow` finds
    * the change. The listener's owner watches the store and calls `follow`. Returns how to stop.
@@ -80,7 +91,10 @@ export class StoreAssignments {
     const concerned = new Set<string>();
     const moved = new Set<string>();
     const noteMoved = (name: string): void => {
-      if (this.#entryListeners.size > 0) note(moved, index.anyOrderOf(name));
+      if (this.#entryListeners.size === 0) return;
+      note(moved, index.anyOrderOf(name));
+      // Their status says why they do not apply.
+      note(moved, index.naming(name));
     };
     this.#agents.follow(now, {
       versionOf: (entry) => {
@@ -91,7 +105,7 @@ export class StoreAssignments {
         concerned.add(name);
         noteMoved(name);
         if (entry === undefined) index.deleteAgent(name);
-        else index.putAgent(agentsReader.once(entry).metadata);
+        else index.putAgent(labelledAgent(agentsReader.once(entry)));
         noteMoved(name);
       },
     });
@@ -118,6 +132,10 @@ export class StoreAssignments {
     });
     tell(this.#agentListeners, concerned);
   }
+}
+
+function labelledAgent({ metadata: { name, labels }, spec }: Agent): LabelledAgent {
+  return { name, labels, entriesByName: spec?.entriesByName };
 }
 
 function tell(listeners: ReadonlySet<Listener>, names: ReadonlySet<string>): void {

@@ -10,8 +10,9 @@ export function unassigned(
   entries: readonly WorkloadEntry[],
 ): readonly string[] {
   const index = new AssignmentIndex();
-  for (const { metadata } of agents) {
-    index.putAgent({ name: metadata.name, labels: metadata.labels });
+  for (const { metadata, spec } of agents) {
+    const { name, labels } = metadata;
+    index.putAgent({ name, labels, entriesByName: spec?.entriesByName });
   }
   const limited = entries.filter(({ spec }) => spec.agents !== undefined);
   for (const entry of limited) index.putEntry(entry.metadata.name, entry);

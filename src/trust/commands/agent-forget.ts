@@ -37,8 +37,9 @@ export function forgetCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-The agent can join again while a token admits it, without the labels that it had. To prevent that,
-delete the token first, or create a new secret for it.
+The agent can join again while a token admits it, without the labels that it had, and without the
+WorkloadEntries that name it. To prevent that, delete the token first, or create a new secret for it.
+To give these entries to the machine that joins next, create a token that names it afterwards.
 
 Examples:
   hansa agent forget crane-1

@@ -83,9 +83,10 @@ function showCommand(kit: CommandKit): Command {
       kit.withClient(command, async (client) => {
         const agent = await findAgent(client, name);
         const { labels } = agent.metadata;
+        const { entriesByName } = agent.spec ?? {};
         const all = (await client.list(workloadEntryKind)).items as unknown as WorkloadEntry[];
         const entries = all
-          .filter((entry) => assignedTo(entry, { name, labels }))
+          .filter((entry) => assignedTo(entry, { name, labels, entriesByName }))
           .map(({ metadata }) => metadata.name);
         kit.print(
           kit.renderValue({ ...withoutManagers(agent), entries }, output) ??

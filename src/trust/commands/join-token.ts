@@ -64,7 +64,7 @@ function createCommand(kit: CommandKit): Command {
       'after',
       `
 The command prints the secret to standard output. The site stores only a digest of its public key.
-Labels decide which WorkloadEntries apply to an agent, so --label needs the right to write them.
+A machine that joins as an agent gets WorkloadEntries, so a token for agents needs the right to write them.
 
 Examples:
   hansa join token create machines > secret

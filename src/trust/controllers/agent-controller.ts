@@ -141,7 +141,8 @@ async function follow(
   }
   absentSince.delete(name);
   const refused = newRefusal(store, instance, nowMs);
-  await writeStatus(parts, agent, { judged, conditions: refusals(agent, refused), member }, as);
+  const conditions = [...refusals(agent, refused), ...namedEntries(agent)];
+  await writeStatus(parts, agent, { judged, conditions, member }, as);
   const endsAtMs = refused === undefined ? undefined : refused.atMs + refusedForMs;
   const changesAtMs = Math.min(judged.changesAtMs ?? Infinity, endsAtMs ?? Infinity);
   return changesAtMs === Infinity
@@ -172,6 +173,18 @@ function refusals(agent: Agent, refused: RefusedSvid | undefined): readonly Cond
   const message =
     'The site has refused no older SVID of this agent for a day, or since an operator reinstated it.';
   return [{ type, status: 'False', reason: 'NoOldSVID', message }];
+}
+
+/** Empty for an agent whose name no forgotten agent had. */
+function namedEntries({ metadata: { name }, spec, status }: Agent): readonly ConditionUpdate[] {
+  const type = 'EntriesByName';
+  if (!spec.entriesByName) {
+    const message = `Another machine was ${name} before, and was forgotten, so WorkloadEntries that name ${name} do not apply on this one. If they are to, run: kubectl patch agent ${name} --type=merge -p '{"spec":{"entriesByName":true}}'`;
+    return [{ type, status: 'False', reason: 'NewMachine', message }];
+  }
+  if (status?.conditions?.some((known) => known.type === type) !== true) return [];
+  const message = `WorkloadEntries that name ${name} apply on this machine.`;
+  return [{ type, status: 'True', reason: 'Confirmed', message }];
 }
 
 /** Facts are those of this replica. The status also tells of a connection to another one. */
@@ -247,14 +260,18 @@ async function create(
   kept: KeptMember | undefined,
   as: WriteAs,
 ): Promise<void> {
-  const labels = kept?.member.labels;
+  const { labels, entriesByName = true } = kept?.member ?? {};
   const expect =
     kept === undefined
       ? []
       : [{ collection: membersCollection, name: kept.instance, at: kept.revision }];
   try {
     await resources<Agent>(agentKind).create(
-      { name, spec: { maxOfflineSeconds: 3600 }, ...(labels === undefined ? {} : { labels }) },
+      {
+        name,
+        spec: { maxOfflineSeconds: 3600, entriesByName },
+        ...(labels === undefined ? {} : { labels }),
+      },
       { ...as, expect },
     );
   } catch (error) {

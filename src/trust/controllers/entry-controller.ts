@@ -140,7 +140,10 @@ async function conditionsOf(
         message: `Matching processes get ${id.toString()}.`,
         observedGeneration,
       },
-      { ...explainAssignment(entry, agents), observedGeneration },
+      {
+        ...explainAssignment(entry, agents, parts.assignments.newcomersOf(entry)),
+        observedGeneration,
+      },
       {
         type: 'DNSNames',
         ...(left.length === 0

@@ -10,13 +10,13 @@ suite('the status of a token', () => {
   const look = async (
     spec: JoinToken['spec'],
     nowMs: number,
-    withSecret = false,
+    secretOf: readonly string[] = [],
   ): Promise<{ readonly told: readonly string[]; readonly requeueAfterMs: number | undefined }> => {
     const site = await joinSite();
     try {
       const { metadata } = await site.createToken('t', spec);
-      if (withSecret) {
-        const record = { uid: metadata.uid, digest: '00', createdAtMs: 0 };
+      if (secretOf.length > 0) {
+        const record = { uid: metadata.uid, digest: '00', roles: secretOf, createdAtMs: 0 };
         const bytes = Buffer.from(JSON.stringify(record));
         await site.store.commit({
           put: [{ collection: 'trust.join-secrets', name: 't', encode: () => bytes }],
@@ -69,7 +69,9 @@ suite('the status of a token', () => {
   test('waits for its secret', async () => {
     const spec = { ...secret, expiresAt: '2027-01-01T00:00:00Z' };
     assert.equal((await look(spec, nowMs)).told[0], 'Ready False SecretMissing');
-    assert.equal((await look(spec, nowMs, true)).told[0], 'Ready True Usable');
+    assert.equal((await look(spec, nowMs, ['agent'])).told[0], 'Ready True Usable');
+    // It became a token for agents after its secret was created.
+    assert.equal((await look(spec, nowMs, ['bot'])).told[0], 'Ready False SecretMissing');
   });
 });
 
@@ -83,7 +85,9 @@ test('the secret of a token goes with it, and not that of a token which took its
   const collection = 'trust.join-secrets';
   const make = async (): Promise<void> => {
     const { metadata } = await site.createToken('t', spec);
-    const bytes = Buffer.from(JSON.stringify({ uid: metadata.uid, digest: '00', createdAtMs: 0 }));
+    const bytes = Buffer.from(
+      JSON.stringify({ uid: metadata.uid, digest: '00', roles: ['bot'], createdAtMs: 0 }),
+    );
     await site.store.commit({ put: [{ collection, name: 't', encode: () => bytes }] });
   };
   const { store, clock, resources } = site;

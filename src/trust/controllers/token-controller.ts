@@ -103,7 +103,8 @@ function conditionsOf(
         ? {
             status: 'False',
             reason: 'SecretMissing',
-            message: 'The token has no secret yet. Create one with: hansa join token secret NAME',
+            message:
+              'The token has no secret, or got another role after its secret was created. Create one with: hansa join token secret NAME',
           }
         : {
             status: 'True',

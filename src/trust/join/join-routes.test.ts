@@ -50,16 +50,16 @@ suite('what operators do about joining', () => {
     }
   });
 
-  test('the secret of a token with labels needs the rights to set them', async () => {
-    await site.createToken('labelled', {
+  test('the secret of a token for agents, and reinstating one, needs the right to write entries', async () => {
+    await site.createToken('bots', {
       method: 'secret',
-      roles: ['agent'],
-      labels: { zone: 'harbour' },
+      roles: ['bot'],
+      botName: 'ci',
       expiresAt: '2099-01-01T00:00:00Z',
     });
     const bob = personCaller('bob', '02');
-    const route = site.routes.find(({ path }) => path.endsWith('/secrets/{name}'));
-    const needs = (name: string): readonly string[] => {
+    const needs = (end: string, name: string): readonly string[] => {
+      const route = site.routes.find(({ path }) => path.endsWith(end));
       const asked: string[] = [];
       const authorize = (_: unknown, { verb, plural, name: object }: Attributes) => {
         asked.push([verb, plural, object].join(' ').trim());
@@ -71,11 +71,15 @@ suite('what operators do about joining', () => {
       apiCheck(route, authorizer)(bob, target);
       return asked;
     };
-    assert.deepEqual(needs('machines'), ['update jointokens machines']);
-    assert.deepEqual(needs('labelled'), [
-      'update jointokens labelled',
-      'create workloadentries',
-      'update workloadentries',
+    const entries = ['create workloadentries', 'update workloadentries'];
+    assert.deepEqual(needs('/secrets/{name}', 'bots'), ['update jointokens bots']);
+    assert.deepEqual(needs('/secrets/{name}', 'machines'), [
+      'update jointokens machines',
+      ...entries,
+    ]);
+    assert.deepEqual(needs('/agents/{name}/reinstate', 'crane-1'), [
+      'delete agents crane-1',
+      ...entries,
     ]);
   });
 

@@ -64,11 +64,12 @@ export type JoinRoutesParts = Pick<
 type Named = Pick<ApiRequest<'{name}'>, 'params' | 'caller' | 'address'>;
 
 export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
-  const labelled = {
+  const ofAgents = {
     needed: ({ name }: { readonly name: string }) =>
-      Object.keys(parts.tokens.token(name)?.labels ?? {}).length > 0,
-    when: 'if the token has labels',
+      parts.tokens.token(name)?.roles.includes('agent') === true,
+    when: 'if the token has the role agent',
   };
+  const entries = ['create', 'update'].map((verb) => ({ verb, kind: workloadEntryKind }));
   return [
     route({
       listener: 'api',
@@ -77,8 +78,8 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
       allow: 'rights',
       rights: [
         { verb: 'update', kind: joinTokenKind, nameFrom: 'name' },
-        // As for setting the labels: a client with the secret gets them.
-        ...['create', 'update'].map((verb) => ({ verb, kind: workloadEntryKind, only: labelled })),
+        // As for writing the token: a machine with the secret gets identities.
+        ...entries.map((right) => ({ ...right, only: ofAgents })),
       ],
       handle: async (request) => json(await makeSecret(parts, request)),
     }),
@@ -95,8 +96,9 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
       method: 'POST',
       path: trustPaths.agentReinstate,
       allow: 'rights',
-      // As for forgetting the agent, which is the other decision about a conflict.
-      rights: [{ verb: 'delete', kind: agentKind, nameFrom: 'name' }],
+      // As for forgetting the agent, which is the other decision about a conflict, and as for giving identities to
+      // a machine: the process that stays gets those of the agent.
+      rights: [{ verb: 'delete', kind: agentKind, nameFrom: 'name' }, ...entries],
       handle: async (request) => json(await reinstate(parts, request)),
     }),
     route({
@@ -141,6 +143,7 @@ async function makeSecret(
   const record: SecretRecord = {
     uid: token.uid,
     digest: secretDigest(spki.subarray(-32)).toString('hex'),
+    roles: token.roles,
     createdAtMs: clock.now(),
   };
   const bytes = Buffer.from(JSON.stringify(record));

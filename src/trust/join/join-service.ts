@@ -15,6 +15,7 @@ import type { FederationState } from '../authorization/federation-state.ts';
 import { secretActor, stranger, svidActor } from './actors.ts';
 import { certsOf, readKey, type Said } from './conversation.ts';
 import { describeSvid } from './describe-svid.ts';
+import { entriesByName } from '../agents/former-agents.ts';
 import { JoinOutcomes, type Proof } from './join-outcomes.ts';
 import { isSameJoin } from './generations.ts';
 import { judgeRules, judgeSecret, judgeSvid, judgeToken } from './judge-join.ts';
@@ -230,7 +231,7 @@ export class JoinService {
     publicKey: PublicKey,
     proof: Proof,
   ): Promise<GivenCerts> {
-    const { members, tokens, clock, audit, random, authority } = this.#parts;
+    const { members, tokens, clock, audit, random, authority, store } = this.#parts;
     const role = wish.role as MemberRole;
     const name = role === 'agent' ? wish.name : (token.botName as string);
     const unique = Buffer.from(await random.bytes(8)).toString('hex');
@@ -255,6 +256,9 @@ export class JoinService {
       const issued = await this.#issuers[role].issue(name, { publicKey });
       const nowMs = clock.now();
       const labels = before === undefined ? token.labels : before.member.labels;
+      const byName = entriesByName(store, name, token);
+      const isByName =
+        before === undefined ? byName.isGiven : before.member.entriesByName !== false;
       const member: Member = {
         role,
         name,
@@ -268,6 +272,7 @@ export class JoinService {
         key: publicKey.fingerprint,
         notAfterMs: issued.notAfterMs,
         ...(role === 'agent' && labels !== undefined ? { labels } : {}),
+        ...(role === 'agent' && !isByName ? { entriesByName: false } : {}),
       };
       const row = audit.record({
         actor: proof.actor,
@@ -279,7 +284,9 @@ export class JoinService {
         reason: `${issued.id.toString()} until ${timestamp(issued.notAfterMs)}, serial ${member.serial}; ${proof.words}`,
       });
       try {
-        await members.put(instance, before, member, [row], usingUp(instance, use?.atMs ?? nowMs));
+        const used = usingUp(instance, use?.atMs ?? nowMs);
+        const expect = [...used.expect, ...(role === 'agent' ? [byName.expect] : [])];
+        await members.put(instance, before, member, [row], { ...used, expect });
       } catch (error) {
         if (!hasCode(error, 'HANSA_CONFLICT') || attempt === mostAttempts) throw error;
         continue;

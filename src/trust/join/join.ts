@@ -1,5 +1,8 @@
 // Assembles the parts of joining. The trust plane starts it and adds the returned routes and services.
 
+import type { Kind } from '../../api/kind.ts';
+import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
+import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import type { StoreFederationState } from '../authorization/federation-state.ts';
 import { agentDirectory } from './agent-directory.ts';
@@ -15,7 +18,7 @@ import { judgeVouching } from './vouching.ts';
 export function joining(
   context: PlaneContext & { readonly federationState: StoreFederationState },
   reattestWithinSeconds: number,
-): Required<Pick<RunningPlane, 'controllers' | 'routes' | 'rpcs' | 'agents'>> & {
+): Required<Pick<RunningPlane, 'controllers' | 'routes' | 'rpcs' | 'agents' | 'guards'>> & {
   readonly members: Members;
 } {
   const { store, clock, metrics } = context;
@@ -52,6 +55,13 @@ export function joining(
       memberController({ ...context, members }),
     ],
     routes: joinRoutes({ ...context, members, tokens }),
+    // A caller who decides which SVIDs a trust domain has decides which machines join with one.
+    guards: (kind, name) => {
+      const token = kind === (spiffeFederationKind as Kind) && tokens.admitsMachinesOf(name);
+      if (typeof token !== 'string') return [];
+      const because = `machines join with SVIDs of ${name} (JoinToken ${token})`;
+      return [{ field: 'spec.bundleSource', writes: workloadEntryKind.plural, because }];
+    },
     agents: agentDirectory({ ...context, members }),
     rpcs: new JoinService({ ...context, members, tokens }).rpcs,
   };

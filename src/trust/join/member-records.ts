@@ -12,6 +12,9 @@ export const sessionsCollection = 'trust.agent-sessions';
 /** What agents held when they were connected last, by name. */
 export const holdingsCollection = 'trust.agent-holdings';
 
+/** Names of agents that were forgotten (agents/former-agents.ts). */
+export const formerAgentsCollection = 'trust.former-agents';
+
 export interface RecordName {
   readonly collection: string;
   readonly name: string;

@@ -5,7 +5,7 @@ import { underLease } from '../../core/lease/current-fence.ts';
 import { MemoryDatabase } from '../../core/store/memory/driver.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { Commit, Store } from '../../core/store/store.ts';
-import { membersCollection } from './member-records.ts';
+import { formerAgentsCollection, membersCollection } from './member-records.ts';
 import { type Member, Members } from './members.ts';
 
 async function scene(records: readonly (readonly [instance: string, value: string])[]) {
@@ -78,7 +78,7 @@ test('bots that are over go in batches, one after the other, and are then looked
   await prune();
   await clock.advance(60_000);
   await prune();
-  assert.deepEqual(left, [20, 0, 1, 0]);
+  assert.deepEqual(left, [56, 0, 1, 0]);
   assert.equal(members.counts.agent, 1);
 });
 
@@ -154,7 +154,7 @@ test('forgetting an agent deletes everything about it in one commit, and nothing
     }
   }
   const revisions: number[] = [];
-  for (const collection of [membersCollection, ...others]) {
+  for (const collection of [membersCollection, formerAgentsCollection, ...others]) {
     store.watch(collection, store.revision, {
       changes: (changes) => revisions.push(...changes.map(({ revision }) => revision)),
       ended: () => undefined,
@@ -164,7 +164,7 @@ test('forgetting an agent deletes everything about it in one commit, and nothing
   assert.equal(await members.forget(crane, [noted]), true);
   assert.deepEqual(
     revisions.toSorted((a, b) => a - b),
-    [1, 2, 3, 4].map((step) => before + step),
+    [1, 2, 3, 4, 5].map((step) => before + step),
   );
   assert.equal(store.auditLog.size, 1);
   for (const collection of [membersCollection, ...others]) assert.equal(store.count(collection), 1);

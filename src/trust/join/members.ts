@@ -14,7 +14,8 @@ import {
   type ExpiredLimits,
   overdue,
 } from './expired-bots.ts';
-import { membersCollection, recordsOf, refusalsCollection } from './member-records.ts';
+import { formerAgent } from '../agents/former-agents.ts';
+import { agentOf, membersCollection, recordsOf, refusalsCollection } from './member-records.ts';
 
 export type MemberRole = 'agent' | 'bot';
 
@@ -40,6 +41,8 @@ export interface Member {
   readonly notAfterMs: number;
   /** Labels of the token with which an agent joined. */
   readonly labels?: Readonly<Record<string, string>>;
+  /** False for an agent that does not get the WorkloadEntries that name it (agents/former-agents.ts). */
+  readonly entriesByName?: false;
   /** Since when two processes use this identity, and how the site noticed. */
   readonly conflictedAtMs?: number;
   readonly conflict?: string;
@@ -71,8 +74,8 @@ const maxMembers = 50_000;
 const maxMembersOfToken = 10_000;
 /** How often the site looks for expired bot instances. */
 const pruneEveryMs = 60_000;
-/** A member has up to four records, and a commit at most 512 changes and audit records. */
-const forgottenAtOnce = 100;
+/** An agent has five records and leaves one, and a commit has at most 512 changes and audit records (100 of the first batch). */
+const forgottenAtOnce = 64;
 /** How often the end of the time for re-attestation is postponed: each time is a commit. */
 const postponeEveryMs = 3_600_000;
 /** The number of members to check before other tasks get a turn. */
@@ -174,7 +177,10 @@ export class Members {
 
   /** Deletes all records of the member. Resolves to false if there is no such member. */
   async forget(instance: string, audit: readonly AuditRow[]): Promise<boolean> {
-    const forgotten = await this.#change(instance, () => ({ delete: recordsOf(instance), audit }));
+    const forgotten = await this.#change(instance, () => ({
+      ...recordsOfForgotten([instance]),
+      audit,
+    }));
     if (forgotten !== undefined) this.#uncount(forgotten.member);
     return forgotten !== undefined;
   }
@@ -328,11 +334,21 @@ function putOf(instance: string, member: Member): Put {
   return { collection: membersCollection, name: instance, encode: () => bytes };
 }
 
-function deletionOf(members: readonly KeptMember[]): Pick<Commit, 'expect' | 'delete'> {
+function deletionOf(members: readonly KeptMember[]): Pick<Commit, 'expect' | 'put' | 'delete'> {
   const collection = membersCollection;
   return {
     expect: members.map(({ instance: name, revision: at }) => ({ collection, name, at })),
-    delete: members.flatMap(({ instance }) => recordsOf(instance)),
+    ...recordsOfForgotten(members.map(({ instance }) => instance)),
+  };
+}
+
+function recordsOfForgotten(instances: readonly string[]): Pick<Commit, 'put' | 'delete'> {
+  return {
+    put: instances.flatMap((instance) => {
+      const agent = agentOf(instance);
+      return agent === undefined ? [] : [formerAgent(agent)];
+    }),
+    delete: instances.flatMap(recordsOf),
   };
 }
 

@@ -14,6 +14,8 @@ export interface SecretRecord {
   readonly uid: string;
   /** SHA-256 of the secret's public key, in hex. */
   readonly digest: string;
+  /** The roles of the token when the secret was created. It admits in no other role. */
+  readonly roles: readonly string[];
   readonly createdAtMs: number;
 }
 
@@ -50,9 +52,9 @@ const usableTokens = kindReader(joinTokenKind).derive(usable);
 type UseCommit = Required<Pick<Commit, 'expect' | 'put'>>;
 
 export class TokenBook {
-  readonly #store: Pick<Store, 'get'>;
+  readonly #store: Pick<Store, 'get' | 'list'>;
 
-  constructor(store: Pick<Store, 'get'>) {
+  constructor(store: Pick<Store, 'get' | 'list'>) {
     this.#store = store;
   }
 
@@ -61,10 +63,24 @@ export class TokenBook {
     return usableTokens.get(this.#store, name);
   }
 
-  /** Undefined if the token has no secret. */
+  /** The name of a token with which machines may join with an SVID of the trust domain. O(tokens). */
+  admitsMachinesOf(trustDomain: string): string | undefined {
+    const { entries } = this.#store.list(tokensCollection);
+    return entries
+      .map((entry) => usableTokens.of(entry))
+      .find(
+        (token) =>
+          token?.roles.includes('agent') === true &&
+          token.rules.some((rule) => rule.trustDomain === trustDomain),
+      )?.name;
+  }
+
+  /** Undefined if the token has no secret, or got another role after the secret was created. */
   secret(name: string): SecretRecord | undefined {
     const record = secretsReader.get(this.#store, name);
-    return record !== undefined && record.uid === this.token(name)?.uid ? record : undefined;
+    const token = this.token(name);
+    if (record === undefined || record.uid !== token?.uid) return undefined;
+    return token.roles.every((role) => record.roles.includes(role)) ? record : undefined;
   }
 
   /** Who used a single-use token; undefined if it is unused, or admits any number of members. */
