@@ -134,7 +134,16 @@ const checks: ReadonlyMap<string, Check> = new Map([
       ),
     }),
   ],
-  [serviceOfferKind.plural, objectOf({ metadata, spec: objectOf({ spiffeID: text }) })],
+  [
+    serviceOfferKind.plural,
+    objectOf({
+      metadata,
+      spec: objectOf(
+        { spiffeID: text },
+        { callers: objectOf({}, { ids: texts, trustDomains: texts }) },
+      ),
+    }),
+  ],
 ]);
 
 /** An entry lists the federations that its selector matches, and a large site has ten thousand. */

@@ -63,7 +63,7 @@ export function authorizationApi(options: AuthorizationApiOptions): UntypedServi
     }
     const question = questionOf(call.request);
     const decision = decideAccess(question, {
-      askers: delivery.entriesOf(asker.process).map(({ id }) => id),
+      askers: delivery.entriesOf(asker.process),
       federationState: federationState.current,
       bundles,
       nowMs: clock.now(),

@@ -163,7 +163,7 @@ function consumersOf(made: Site) {
     access: decideAccess(
       { principal: web, certificate: '', sourceAddress: undefined, method: 'GET', offer: 'db' },
       {
-        askers: [SpiffeId.parse(made.servedBy)],
+        askers: [{ ...workload, id: SpiffeId.parse(made.servedBy) }],
         federationState: federationState.current,
         bundles,
         nowMs: clock.now(),

@@ -11,6 +11,7 @@ import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
 import { refuse } from '../../core/identity/x509/rules.ts';
 import { maxChainLength, validateChain } from '../../core/identity/x509/svid-validator.ts';
 import type { FederationState } from './federation-state.ts';
+import { type Asker, decideCaller, decidesByOffer } from './offer-callers.ts';
 
 /** The relevant fields of a Check request of Envoy. */
 export interface AccessQuestion {
@@ -27,11 +28,26 @@ export interface AccessQuestion {
 }
 
 export type AccessDecision =
-  | { readonly allowed: true; readonly id: SpiffeId; readonly grant: string }
+  | {
+      readonly allowed: true;
+      readonly id: SpiffeId;
+      /** For the operator: a clause. */
+      readonly reason: string;
+      /** The grant that covers the call; absent if the offer itself names the caller. */
+      readonly grant?: string;
+    }
   | {
       readonly allowed: false;
       /** Bounded, for metrics. */
-      readonly kind: 'contact' | 'question' | 'offer' | 'asker' | 'caller' | 'grant';
+      readonly kind:
+        | 'contact'
+        | 'question'
+        | 'offer'
+        | 'asker'
+        | 'caller'
+        | 'entry'
+        | 'callers'
+        | 'grant';
       /** For the operator only. */
       readonly reason: string;
       /** The caller, if it was verified. */
@@ -42,8 +58,8 @@ export type AccessDecision =
     };
 
 export interface AccessFacts {
-  /** The identities of the workload that asks. */
-  readonly askers: readonly SpiffeId[];
+  /** The entries of the workload that asks. */
+  readonly askers: readonly Asker[];
   readonly federationState: FederationState;
   readonly bundles: BundleSource;
   readonly nowMs: number;
@@ -70,7 +86,9 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
   }
   const offer = federationState.offers.get(question.offer);
   if (offer === undefined) return deny('offer', `this site has no offer ${question.offer}`);
-  if (!facts.askers.some((asker) => asker.toString() === offer.spec.spiffeID)) {
+  const servers = facts.askers.filter((asker) => asker.id.toString() === offer.spec.spiffeID);
+  const [server] = servers;
+  if (server === undefined) {
     return deny(
       'asker',
       `only ${offer.spec.spiffeID}, which serves it, may ask about ${question.offer}`,
@@ -86,6 +104,9 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
   if (facts.bundles.bundleFor(id.trustDomain) === undefined) {
     return deny('caller', `the site trusts no bundle of ${id.trustDomain.name} now`, id);
   }
+  if (decidesByOffer({ id, own: server.id }, federationState)) {
+    return { ...decideCaller(offer, id, servers, federationState), id };
+  }
   const peer = id.trustDomain.name;
   const decision = decideGrant(
     {
@@ -99,9 +120,13 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
     federationState.peers.get(peer),
     federationState.grantsByPeer.get(peer) ?? [],
   );
-  if (decision.covered) return { allowed: true, id, grant: decision.grant };
+  if (decision.covered) return { allowed: true, id, ...coveredBy(decision.grant) };
   const { covered: _denied, ...why } = decision;
   return { allowed: false, kind: 'grant', id, ...why };
+}
+
+export function coveredBy(grant: string): { readonly grant: string; readonly reason: string } {
+  return { grant, reason: `grant ${grant} covers it` };
 }
 
 /**

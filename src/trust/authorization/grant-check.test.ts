@@ -43,7 +43,7 @@ async function scene(t: TestContext) {
   await peer('active');
   const bundles = new FederatedBundles(store, lubeck, clock);
   const federationState = new StoreFederationState(store, bundles);
-  const route = grantCheckRoute({ federationState, bundles, clock });
+  const route = grantCheckRoute({ store, federationState, bundles, clock });
   const ask = async (query: string, caller: Caller | undefined = socketOwner) => {
     const call = { query: new URLSearchParams(query), caller };
     const answer = await callRoute(route, call, { store });
@@ -147,7 +147,9 @@ suite('a check of grants', () => {
           const decision = decideAccess(
             { principal: web, certificate: '', sourceAddress: source, method, offer: 'db' },
             {
-              askers: [SpiffeId.parse(db)],
+              askers: [
+                { id: SpiffeId.parse(db), federatesWith: [], federatesWithSelector: undefined },
+              ],
               federationState: federationState.current,
               bundles,
               nowMs: clock.now(),

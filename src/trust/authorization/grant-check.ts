@@ -19,15 +19,20 @@ import {
 } from '../../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../../api/kinds/service-offer.ts';
+import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { excerpt } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
 import { type PlaneRoute, route } from '../../core/plane/route.ts';
-import { type AccessDecision, decideAccess } from './ext-authz.ts';
+import { kindReader } from '../../core/store/reader.ts';
+import type { Store } from '../../core/store/store.ts';
+import { type AccessDecision, coveredBy, decideAccess } from './ext-authz.ts';
 import type { StoreFederationState } from './federation-state.ts';
+import type { Asker } from './offer-callers.ts';
 import { trustPaths } from '../paths.ts';
+import { usableEntry } from '../workload/entries/matching-entries.ts';
 
 /** What the API answers. */
 export interface GrantCheck {
@@ -53,11 +58,13 @@ export interface GrantCheck {
 }
 
 interface Parts {
+  readonly store: Pick<Store, 'list'>;
   readonly federationState: StoreFederationState;
   readonly bundles: BundleSource;
   readonly clock: Clock;
 }
 
+const entriesReader = kindReader(workloadEntryKind);
 const targetTypes = Object.keys(grantTargetFields) as readonly GrantTargetType[];
 const parameters: readonly string[] = ['from', ...targetTypes, 'method', 'scope', 'source'];
 /** RFC 9110 section 9.1: a method is a token. No registered method is as long as this. */
@@ -68,12 +75,13 @@ export function grantCheckRoute(parts: Parts): PlaneRoute {
     listener: 'api',
     method: 'GET',
     path: trustPaths.grantCheck,
-    // The answer tells what grants, peers and offers say: who may read them may ask.
+    // The answer tells what grants, peers, offers and entries say: who may read them may ask.
     allow: 'rights',
     rights: [
       { verb: 'list', kind: federationGrantKind },
       { verb: 'list', kind: federationPeerKind },
       { verb: 'list', kind: serviceOfferKind },
+      { verb: 'list', kind: workloadEntryKind },
     ],
     handle: (request) => {
       const body = JSON.stringify(checkGrant(parts, questionOf(request.query)));
@@ -143,7 +151,7 @@ export function checkGrant(parts: Parts, question: Question): GrantCheck {
     scope,
     ...(decision.grant === undefined ? {} : { grant: decision.grant }),
     ...(decision.allowed
-      ? { reason: `grant ${decision.grant} covers it` }
+      ? { reason: decision.reason }
       : {
           reason: decision.reason,
           ...(decision.miss === undefined ? {} : { miss: decision.miss }),
@@ -160,7 +168,7 @@ function needOf({ target, method, scope }: Question): GrantNeed {
 }
 
 function decide(
-  { federationState, bundles, clock }: Parts,
+  { store, federationState, bundles, clock }: Parts,
   { from, target, method, source }: Question,
   need: GrantNeed,
 ): AccessDecision {
@@ -178,7 +186,7 @@ function decide(
         offer: target.name,
       },
       {
-        askers: server === undefined ? [] : parsedIds(server),
+        askers: server === undefined ? [] : askersOf(store, server),
         federationState: current,
         bundles,
         nowMs,
@@ -195,15 +203,31 @@ function decide(
     current.peers.get(peer),
     current.grantsByPeer.get(peer) ?? [],
   );
-  if (decision.covered) return { allowed: true, id: from, grant: decision.grant };
+  if (decision.covered) return { allowed: true, id: from, ...coveredBy(decision.grant) };
   const { covered: _denied, ...why } = decision;
   return { allowed: false, kind: 'grant', id: from, ...why };
 }
 
-/** The schema accepts a few invalid SPIFFE IDs: no workload serves such an offer. */
-function parsedIds(text: string): readonly SpiffeId[] {
+/**
+ * The entries of the workload that serves an offer: those that give its identity. Without one, as if it
+ * federated with no trust domain. The schema accepts a few invalid SPIFFE IDs: no workload serves such an offer.
+ */
+function askersOf(store: Pick<Store, 'list'>, text: string): readonly Asker[] {
   try {
-    return [SpiffeId.parse(text)];
+    const id = SpiffeId.parse(text);
+    const entries = store
+      .list(entriesReader.collection)
+      .entries.map((entry) => entriesReader.once(entry))
+      .filter(
+        ({ metadata, spec }) => metadata.deletionTimestamp === undefined && spec.spiffeID === text,
+      )
+      .flatMap((entry) => {
+        const found = usableEntry(entry, id.trustDomain, []);
+        return 'entry' in found ? [found.entry] : [];
+      });
+    return entries.length > 0
+      ? entries
+      : [{ id, federatesWith: [], federatesWithSelector: undefined }];
   } catch (caught) {
     if (caught instanceof HansaError) return [];
     throw caught;
@@ -218,6 +242,12 @@ function remedyOf(
 ): string {
   const peer = from.trustDomain.name;
   if (kind === 'offer') return 'List the offers of this site with: hansa get serviceoffers';
+  if (kind === 'entry') {
+    return `If ${peer} is to be a peer, see hansa peer list. Otherwise add it to spec.federatesWith of a WorkloadEntry of the workload that serves ${target.name}.`;
+  }
+  if (kind === 'callers') {
+    return `To allow it, add it to spec.callers.ids of the ServiceOffer ${target.name}: hansa explain serviceoffer.spec.callers`;
+  }
   if (kind === 'asker') return `Correct spec.spiffeID of the ServiceOffer ${target.name}.`;
   if (kind !== 'grant' || miss === undefined) {
     return `See the trust domains of this site with hansa trust status, and the peer with hansa peer show ${peer}`;

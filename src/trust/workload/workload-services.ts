@@ -95,7 +95,7 @@ export async function workloadServices(
       mintRoute(context),
       mintJwtRoute(context),
       validateRoute({ ...context, bundles: trusted }),
-      grantCheckRoute({ federationState, bundles, clock }),
+      grantCheckRoute({ store: context.store, federationState, bundles, clock }),
     ],
     admit: (kind, next) => {
       if (kind === workloadEntryKind) admitEntry(next, trustDomain);

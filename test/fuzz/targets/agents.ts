@@ -64,7 +64,7 @@ function decide(objects: readonly SiteObject[]): void {
     decideAccess(
       { ...question, offer },
       {
-        askers: entries.map(({ id }) => id),
+        askers: entries,
         federationState: federationState.current,
         bundles,
         nowMs,

@@ -90,7 +90,7 @@ export const envoyTargets: readonly Target[] = [
       const question = questionOf(decoded(CheckRequestSchema, input));
       const offers = new Map([['db', { spec: { spiffeID: web.toString() } } as never]]);
       const decision = decideAccess(question, {
-        askers: [web],
+        askers: [{ id: web, federatesWith: ['*'], federatesWithSelector: undefined }],
         federationState: {
           federations: [],
           labels: new Map(),

@@ -141,11 +141,23 @@ const entry = fc.record({
   ),
   selector: maybe(fc.constantFrom({ matchLabels: { tier: 'gold' } }, { matchLabels: { a: 'b' } })),
 });
+const callerDomains = ['lubeck.example', ...trustDomains];
+
 const site = fc.record({
   relations: fc.tuple(...trustDomains.map(relation)),
   offers: fc.tuple(
     ...offerNames.map((name) =>
-      fc.record({ name: fc.constant(name), deletionTimestamp: going, id: fc.constantFrom(...ids) }),
+      fc.record({
+        name: fc.constant(name),
+        deletionTimestamp: going,
+        id: fc.constantFrom(...ids),
+        callers: maybe(
+          fc.record({
+            ids: fc.subarray(callerDomains.map((domain) => `spiffe://${domain}/a`)),
+            trustDomains: fc.subarray([...callerDomains]),
+          }),
+        ),
+      }),
     ),
   ),
   entries: fc.array(entry, { minLength: 1, maxLength: 3 }),
@@ -230,11 +242,14 @@ function objectsOf({ relations, offers }: Site): {
       });
     }
   }
-  for (const { name, deletionTimestamp, id } of offers) {
+  for (const { name, deletionTimestamp, id, callers } of offers) {
     objects.push({
       collection: serviceOfferKind.plural,
       name,
-      object: { metadata: { name, deletionTimestamp }, spec: { spiffeID: id, description: 'x' } },
+      object: {
+        metadata: { name, deletionTimestamp },
+        spec: { spiffeID: id, callers, description: 'x' },
+      },
     });
   }
   return { objects, facts };
@@ -296,16 +311,15 @@ function decisionsOf({ clock, parts, entries }: Decider, atMs: number) {
   const steps = givenBundles(entries, federationState.current, atMs, () => undefined);
   let step = steps.next();
   while (step.done !== true) step = steps.next();
-  const askers = entries.map(({ id }) => id);
-  const access = trustDomains.flatMap((name) =>
+  const access = callerDomains.flatMap((name) =>
     offerNames.flatMap((offer) =>
       [`spiffe://${name}/a`, `spiffe://${name}/b`].flatMap((principal) =>
         (['GET', 'POST', undefined] as const).map((method) => {
           const decision = decideAccess(
             { principal, certificate: '', sourceAddress: '192.0.2.7', method, offer },
-            { askers, federationState: federationState.current, bundles, nowMs: atMs },
+            { askers: entries, federationState: federationState.current, bundles, nowMs: atMs },
           );
-          return decision.allowed ? `${principal} ${offer} ${method} by ${decision.grant}` : 'no';
+          return decision.allowed ? `${principal} ${offer} ${method}: ${decision.reason}` : 'no';
         }),
       ),
     ),

@@ -133,7 +133,7 @@ const sourceFields = {
 } as const;
 
 function reducedOffer({ metadata: { name }, spec }: ServiceOffer): CompiledObject {
-  const object = { metadata: { name }, spec: { spiffeID: spec.spiffeID } };
+  const object = { metadata: { name }, spec: { spiffeID: spec.spiffeID, callers: spec.callers } };
   return { collection: serviceOfferKind.plural, name, object };
 }
 

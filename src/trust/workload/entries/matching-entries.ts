@@ -162,7 +162,10 @@ export function askedTrustDomains(
 
 /** Whether `askedTrustDomains` has it; costs the same however many federations there are. */
 export function asksFor(
-  { federatesWith, federatesWithSelector: selector }: UsableEntry,
+  {
+    federatesWith,
+    federatesWithSelector: selector,
+  }: Pick<UsableEntry, 'federatesWith' | 'federatesWithSelector'>,
   trustDomain: string,
   { labels }: Pick<FederationState, 'labels'>,
 ): boolean {
