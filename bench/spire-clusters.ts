@@ -1,7 +1,10 @@
 // Measures the SPIRE operator with 50 clusters: in-memory API servers in this process, on a virtual clock. CPU time is
 // that of the whole process, so it includes these API servers.
 
-import { statusKey, statusMapName } from '../src/kubernetes/spire/sidecar-contract.ts';
+import {
+  statusKey,
+  statusMapName,
+} from '../src/kubernetes/spire-relationships/sidecar-contract.ts';
 import { spireScene, type TestSpireCluster } from '../src/kubernetes/spire/test-spire-scene.ts';
 import { type Figure, median, rounded } from './figure.ts';
 import { sized } from './size.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../src/core/clock/system.ts';
-import { statusMapName } from '../src/kubernetes/spire/sidecar-contract.ts';
+import { statusMapName } from '../src/kubernetes/spire-relationships/sidecar-contract.ts';
 import { GrpcSocket } from '../src/kubernetes/spire-sidecar/grpc-socket.ts';
 import { GrpcSpireApi } from '../src/kubernetes/spire-sidecar/spire-api.ts';
 import { childOf } from '../test/e2e/separate-host.ts';

@@ -8,7 +8,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { relationshipsMapName } from '../src/kubernetes/spire/sidecar-contract.ts';
+import { relationshipsMapName } from '../src/kubernetes/spire-relationships/sidecar-contract.ts';
 import { temporaryFolder } from '../test/e2e/daemon.ts';
 import { until } from '../test/e2e/until.ts';
 import { podName } from '../test/interop/spire-cluster.ts';

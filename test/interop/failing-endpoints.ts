@@ -19,7 +19,7 @@ import {
   hourMs,
   purposes,
 } from '../../src/core/identity/x509/test-forge.ts';
-import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
+import type { Relationship } from '../../src/kubernetes/spire-relationships/parse-relationship.ts';
 import { type NameFault, nameFaults } from './failing-names.ts';
 
 /** What is wrong with an endpoint. Each is the first label of its trust domain. */

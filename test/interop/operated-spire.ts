@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { SpireServer } from '../../src/api/kinds/spire-server.ts';
-import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
+import type { Relationship } from '../../src/kubernetes/spire-relationships/parse-relationship.ts';
 import { namespace, spireServer } from '../../src/kubernetes/spire/test-spire-servers.ts';
 import {
   type Daemon,

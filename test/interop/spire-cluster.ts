@@ -10,13 +10,14 @@ import { spireServerKind } from '../../src/api/kinds/spire-server.ts';
 import type { Manifest } from '../../src/core/kube/manifests/manifest.ts';
 import { compileObjects } from '../../src/kubernetes/spire/compile-objects.ts';
 import { readSpireServer } from '../../src/kubernetes/spire/read-spire-server.ts';
-import { type Relationship, relationshipsOf } from '../../src/kubernetes/spire/relationships.ts';
+import type { Relationship } from '../../src/kubernetes/spire-relationships/parse-relationship.ts';
+import { relationshipsOf } from '../../src/kubernetes/spire-relationships/relationships.ts';
 import {
   parseStatusDocument,
   type RelationshipStatus,
   statusKey,
   statusMapName,
-} from '../../src/kubernetes/spire/sidecar-contract.ts';
+} from '../../src/kubernetes/spire-relationships/sidecar-contract.ts';
 import { namespace, spireServer } from '../../src/kubernetes/spire/test-spire-servers.ts';
 import { launcher, type Ran } from '../e2e/daemon.ts';
 import { childOf } from '../e2e/separate-host.ts';
@@ -124,8 +125,8 @@ export class SpireCluster {
       },
     );
     const { spec, problems } = readSpireServer(object);
-    if (spec === undefined) throw new Error(problems?.join());
-    const { wanted } = compileObjects(spec, {
+    if (spec === undefined) throw new Error(problems.join());
+    const { request, wanted } = compileObjects(spec, {
       namespace,
       uid: this.#uid,
       served: new Set(),
@@ -136,10 +137,11 @@ export class SpireCluster {
         staleAfterSeconds: 3600,
         withholdStaleBundles: false,
         relationships,
+        held: [],
         ...document,
       },
     });
-    for (const manifest of wanted) await this.#put(manifest);
+    for (const manifest of [...request, ...wanted]) await this.#put(manifest);
   }
 
   /** Writes `federation` into the SpireServer, which nothing acts on here. */
@@ -153,9 +155,9 @@ export class SpireCluster {
 
   /** The relationships of the SpireServer. */
   async declared(): Promise<readonly Relationship[]> {
-    const { spec, problems } = readSpireServer(await this.cluster.get(serverPath));
-    if (spec === undefined) throw new Error(problems.join());
-    return relationshipsOf(spec, [], '').list;
+    const read = readSpireServer(await this.cluster.get(serverPath));
+    if (read.spec === undefined) throw new Error(read.problems.join());
+    return relationshipsOf(read, [], '').list;
   }
 
   /** Resolves when the server and the sidecar run. */

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
+import type { Relationship } from '../../src/kubernetes/spire-relationships/parse-relationship.ts';
 import { bundleOf } from '../../src/kubernetes/spire-sidecar/test-sidecar-scene.ts';
 import { hansa, temporaryFolder } from '../e2e/daemon.ts';
 import { whyNoHosts } from '../e2e/separate-host.ts';

@@ -7,7 +7,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { compileObjects } from '../../src/kubernetes/spire/compile-objects.ts';
-import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
+import type { Relationship } from '../../src/kubernetes/spire-relationships/parse-relationship.ts';
 import { namespace, serverFacts, specOf } from '../../src/kubernetes/spire/test-spire-servers.ts';
 import { temporaryFolder } from '../e2e/daemon.ts';
 import { whyNoHosts } from '../e2e/separate-host.ts';

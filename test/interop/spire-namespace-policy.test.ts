@@ -6,7 +6,7 @@ import { after, before, suite, test } from 'node:test';
 import { crdOf } from '../../src/api/documents/crd.ts';
 import { spireServerKind } from '../../src/api/kinds/spire-server.ts';
 import { spireNamespacePolicy } from '../../src/kubernetes/manifests/spire-namespace-policy.ts';
-import { objectsOutside } from '../../src/kubernetes/spire/federation-namespaces.ts';
+import { objectsOutside } from '../../src/kubernetes/spire-relationships/federation-namespaces.ts';
 import {
   limitedFederation,
   namespaceSelector,

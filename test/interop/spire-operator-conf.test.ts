@@ -42,7 +42,7 @@ suite('spire-server validate accepts the compiled server.conf', { skip: withoutS
   /** Its files are in the container; here they are in a folder of the test. */
   async function validate(name: string, server: object): Promise<string> {
     const { spec, problems } = readSpireServer(server);
-    if (spec === undefined) throw new Error(problems?.join());
+    if (spec === undefined) throw new Error(problems.join());
     const text = compileServerConf(spec, namespace)
       .text.replaceAll(spirePaths.certificates, certificates)
       .replaceAll(spirePaths.data, folder)
@@ -137,7 +137,7 @@ suite('an API server with the CRD of SpireServer', { skip: withoutKube }, () => 
     test(`refuses ${rule}, with the words of the controller`, async () => {
       const { code, stderr } = await dryRun(spireServer(federation));
       assert.notEqual(code, 0);
-      const { problems = [] } = readSpireServer(spireServer(federation));
+      const { problems } = readSpireServer(spireServer(federation));
       for (const problem of problems) {
         const field = problem.slice(0, problem.indexOf(': '));
         // It does not say a second time that rules were not asked.

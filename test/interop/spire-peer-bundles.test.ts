@@ -4,11 +4,11 @@
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
+import type { Relationship } from '../../src/kubernetes/spire-relationships/parse-relationship.ts';
 import {
   relationshipsKey,
   relationshipsMapName,
-} from '../../src/kubernetes/spire/sidecar-contract.ts';
+} from '../../src/kubernetes/spire-relationships/sidecar-contract.ts';
 import { namespace } from '../../src/kubernetes/spire/test-spire-servers.ts';
 import { hansa } from '../e2e/daemon.ts';
 import { freePort } from '../e2e/free-ports.ts';

@@ -7,7 +7,7 @@ import { createServer as createDoor, type AddressInfo, connect, type Server } fr
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { createServer, type Server as SilentServer } from 'node:https';
-import type { Relationship } from '../../src/kubernetes/spire/relationships.ts';
+import type { Relationship } from '../../src/kubernetes/spire-relationships/parse-relationship.ts';
 import { temporaryFolder } from '../e2e/daemon.ts';
 import { whyNoHosts } from '../e2e/separate-host.ts';
 import { until } from '../e2e/until.ts';

@@ -2,6 +2,13 @@
 // that it federates with. The rules hold in the API server (CEL) and in the controller, with the same words.
 
 import { optional, required, s } from '../schema/dsl.ts';
+import {
+  addressPattern,
+  addressRangePattern,
+  endpointURLPattern,
+  mostEndpointURLLength,
+} from '../values/endpoint-url.ts';
+import { spiffeIdPattern } from '../values/spiffe-id.ts';
 import { namespaceSelector } from './namespace-selector.ts';
 
 /** The part of the value that rules read. */
@@ -9,8 +16,10 @@ export interface FederationSpec {
   readonly federatesWith?: readonly { readonly trustDomain?: unknown }[];
 }
 
-/** No user name, no query, and nothing that ends a string in a configuration file. */
-const httpsURL = '^https://[^\\s/?#@"\'\\\\]+(/[^\\s?#"\'\\\\]*)?$';
+/** Ports that a SPIRE server has for other things. It does not start if its bundle endpoint takes one of them. */
+export const spireServerPorts = { server: 8081, health: 8080, metrics: 9402 } as const;
+const takenPorts: readonly unknown[] = Object.values(spireServerPorts);
+
 const hostName = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
 const objectName = '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$';
 
@@ -18,7 +27,13 @@ const profile = (description: string) =>
   s.string({ description, enum: ['https_spiffe', 'https_web'] });
 
 const url = (description: string) =>
-  s.string({ description, minLength: 9, maxLength: 2048, pattern: httpsURL });
+  s.string({
+    description,
+    minLength: 9,
+    maxLength: mostEndpointURLLength,
+    pattern: endpointURLPattern,
+    hint: 'an https URL without user information, query and fragment',
+  });
 
 const name = (description: string) =>
   s.string({ description, minLength: 1, maxLength: 253, pattern: objectName });
@@ -103,7 +118,8 @@ const bundleEndpoint = s.object({
       s.string({
         description: 'The address that the endpoint listens on.',
         maxLength: 45,
-        pattern: '^[0-9a-fA-F.:]+$',
+        pattern: addressPattern,
+        hint: 'an IPv4 or IPv6 address',
         default: '0.0.0.0',
       }),
     ),
@@ -132,6 +148,11 @@ const bundleEndpoint = s.object({
       message: 'httpsWeb is required when profile is https_web',
       holds: (value: { readonly profile?: unknown; readonly httpsWeb?: unknown }) =>
         value.profile !== 'https_web' || value.httpsWeb !== undefined,
+    },
+    {
+      cel: `!has(self.port) || !(self.port in [${takenPorts.join(', ')}])`,
+      message: `port must not be ${takenPorts.join(', ')}: the SPIRE server has them for other things`,
+      holds: ({ port }: { readonly port?: unknown }) => !takenPorts.includes(port),
     },
   ],
 });
@@ -187,14 +208,16 @@ const networkPolicy = s.object({
         items: s.string({
           description: 'A prefix, such as 10.0.0.0/8.',
           maxLength: 49,
-          pattern: '^[0-9a-fA-F.:]+/[0-9]{1,3}$',
+          pattern: addressRangePattern,
+          hint: 'an IPv4 or IPv6 prefix',
         }),
       }),
     ),
   },
 });
 
-const federatedTrustDomain = s.object({
+/** The one judge of relationships: the API server, the controller and the sidecar all ask it. */
+export const federatedTrustDomainSchema = s.object({
   description: 'One trust domain, and where its bundle is.',
   fields: {
     trustDomain: required(
@@ -211,7 +234,8 @@ const federatedTrustDomain = s.object({
       s.string({
         description: 'The SPIFFE ID of that endpoint, for the profile https_spiffe.',
         maxLength: 2048,
-        pattern: '^spiffe://[a-z0-9._-]{1,255}(/[A-Za-z0-9._-]+)*$',
+        pattern: spiffeIdPattern,
+        hint: 'a SPIFFE ID',
       }),
     ),
     trustDomainBundle: optional(
@@ -266,7 +290,7 @@ export const federationSchema = (maxFederatedClusters: number) =>
           listType: 'map',
           keys: ['trustDomain'],
           maxItems: maxFederatedClusters,
-          items: federatedTrustDomain,
+          items: federatedTrustDomainSchema,
         }),
       ),
     },

@@ -19,7 +19,8 @@ const goDuration = (description: string, value: string) =>
     description,
     default: value,
     maxLength: 32,
-    pattern: '^([0-9]+(h|m|s))+$',
+    // Go cannot read a longer number of hours.
+    pattern: '^([0-9]{1,5}(h|m|s))+$',
   });
 
 const keyTypes = ['rsa-2048', 'rsa-4096', 'ec-p256', 'ec-p384'] as const;
@@ -61,6 +62,10 @@ export function spireServerKind(maxFederatedClusters: number = defaultMaxFederat
     ],
   });
 }
+
+/** The words of the rule. */
+export const selfFederation =
+  'federation.federatesWith: a trust domain cannot federate with itself';
 
 interface RuledSpec {
   readonly trustDomain?: unknown;
@@ -169,7 +174,7 @@ function specSchema(maxFederatedClusters: number) {
     rules: [
       {
         cel: '!has(self.federation) || !has(self.federation.federatesWith) || self.federation.federatesWith.all(other, other.trustDomain != self.trustDomain)',
-        message: 'federation.federatesWith: a trust domain cannot federate with itself',
+        message: selfFederation,
         holds: ({ trustDomain, federation }: RuledSpec) =>
           (federation?.federatesWith ?? []).every((other) => other.trustDomain !== trustDomain),
       },

@@ -10,6 +10,10 @@ const scheme = 'spiffe://';
 /** Section 2.2: letters, digits, dots, dashes and underscores. */
 const segment = /^[a-zA-Z0-9._-]+$/;
 
+/** For schemas: what `parse` takes, apart from the length. A segment is not `.` or `..`. */
+export const spiffeIdPattern =
+  '^spiffe://[a-z0-9._-]{1,255}(/(\\.{0,2}[A-Za-z0-9_-][A-Za-z0-9._-]*|\\.{3}[A-Za-z0-9._-]*))*$';
+
 export class SpiffeId {
   readonly #trustDomain: TrustDomain;
   readonly #path: string;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { VirtualClock } from '../../core/clock/virtual.ts';
+import { VirtualClock } from '../clock/virtual.ts';
 import { ConcurrencyLimiter } from './concurrency-limiter.ts';
 
 function scene(atOnce: number, mostWaiting = 100) {

@@ -1,7 +1,7 @@
 // Concurrency limiter. A task stops counting after `patienceMs`, so a silent endpoint delays no other
 // task. CPU time stays bounded, because a task spends it before its answer is late.
 
-import type { Clock } from '../../core/clock/clock.ts';
+import type { Clock } from '../clock/clock.ts';
 
 export interface ConcurrencyLimiterOptions {
   readonly clock: Clock;

@@ -6,7 +6,7 @@ import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts'
 import { stopServers } from '../../core/kube/test-api-server.ts';
 import { forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import { spireServer } from '../spire/test-spire-servers.ts';
-import { objectNameOf, sourceLabel } from '../spire/relationships.ts';
+import { objectNameOf, sourceLabel } from '../spire-relationships/relationships.ts';
 import { bundleOfDocument, bundleOfPem } from '../spire/server-bundle.ts';
 import { type Call, failure, startKube, type TestKube } from './test-kube.ts';
 import { type Ran, TestScene } from './test-scene.ts';

@@ -6,6 +6,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { spireGroup, spireServerName } from '../../api/kinds/spire-server.ts';
 import { version } from '../../api/object.ts';
+import { isEndpointURL } from '../../api/values/endpoint-url.ts';
 import { printable } from '../../core/command/columns.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
 import { stayAlive } from '../../core/command/stay-alive.ts';
@@ -19,7 +20,6 @@ import { kubePath } from '../../core/kube/kube-path.ts';
 import { loadKubeconfig } from '../../core/kube/load-kubeconfig.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { readSpireServer, type SpireServerSpec } from '../spire/read-spire-server.ts';
-import { isEndpointURL } from '../spire/relationships.ts';
 import {
   bundleMapKey,
   bundleOfDocument,

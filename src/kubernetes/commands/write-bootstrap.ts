@@ -8,14 +8,14 @@ import { HansaError } from '../../core/errors/error.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
+import type { Relationship } from '../spire-relationships/parse-relationship.ts';
 import type { SpireServerSpec } from '../spire/read-spire-server.ts';
 import {
   federatedTrustDomainKind,
   federatedTrustDomainVersion,
   isOwnObject,
   objectNameOf,
-  type Relationship,
-} from '../spire/relationships.ts';
+} from '../spire-relationships/relationships.ts';
 
 export type Peer = Omit<Relationship, 'from' | 'bundle'> & { readonly bundle: string };
 

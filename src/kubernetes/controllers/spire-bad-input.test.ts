@@ -10,7 +10,9 @@ import {
   type ForgeOptions,
   purposes,
 } from '../../core/identity/x509/test-forge.ts';
+import { readRelationships } from '../spire-sidecar/read-relationships.ts';
 import { bundleOf } from '../spire-sidecar/test-sidecar-scene.ts';
+import { relationshipsKey, relationshipsMapName } from '../spire-relationships/sidecar-contract.ts';
 import { operatedScene, spireScene, type TestSpireCluster } from '../spire/test-spire-scene.ts';
 import { federations, peerDomain, spireServer } from '../spire/test-spire-servers.ts';
 
@@ -45,6 +47,18 @@ function secretWith(
   };
 }
 
+/** The trust domains in the request to the sidecar. */
+function handedOver(cluster: TestSpireCluster) {
+  const { document } = readRelationships(
+    (cluster.read('configmaps', relationshipsMapName, 'data') as Record<string, string>)[
+      relationshipsKey
+    ],
+  );
+  const names = (list: readonly { readonly trustDomain: string }[] = []) =>
+    list.map(({ trustDomain }) => trustDomain);
+  return { relationships: names(document?.relationships), held: names(document?.held) };
+}
+
 /** A server with https_spiffe runs. Then a user asks for the certificate of this Secret. */
 async function withSecret(secret: object) {
   const { scene, app1 } = await operatedScene();
@@ -64,7 +78,7 @@ async function withSecret(secret: object) {
   return { scene, app1, before, mounts };
 }
 
-test('a spec that only the CRD of another operator accepts changes nothing, and the condition names the field', async () => {
+test('an entry that only the CRD of another operator accepts is left out, and the condition names the field', async () => {
   const { scene, app1 } = await operatedScene();
   await app1.apply(spiffe);
   await scene.settle();
@@ -75,7 +89,10 @@ test('a spec that only the CRD of another operator accepts changes nothing, and 
       ...(object['spec'] as object),
       federation: {
         ...spiffe,
-        federatesWith: [{ ...peerDomain, bundleEndpointUrl: 'http://b.example' }],
+        federatesWith: [
+          { ...peerDomain, bundleEndpointUrl: 'http://b.example' },
+          { ...peerDomain, trustDomain: 'c.example' },
+        ],
       },
     },
   }));
@@ -83,9 +100,9 @@ test('a spec that only the CRD of another operator accepts changes nothing, and 
   assert.equal(app1.verdict('FederationConfigurationValid'), 'False Invalid');
   assert.match(
     messageOf(app1, 'FederationConfigurationValid'),
-    /^spec\.federation\.federatesWith\[0\]\.bundleEndpointUrl: Invalid value: "http:\/\/b\.example".* Nothing was changed\.$/,
+    /^spec\.federation\.federatesWith\[0\]\.bundleEndpointUrl: Invalid value: "http:\/\/b\.example".* Everything else is applied\.$/,
   );
-  assert.equal(app1.verdict('FederationObjectsInSync'), 'Unknown Invalid');
+  assert.deepEqual(handedOver(app1), { relationships: ['c.example'], held: ['b.example'] });
   assert.deepEqual(app1.find('statefulsets', 'spire-server'), before);
   await app1.apply({ ...spiffe, federatesWith: [peerDomain] });
   await scene.settle();

@@ -434,25 +434,8 @@ test('the state of relationships comes from the sidecar', async () => {
       }
     ).relationships[0];
   assert.equal(entry()?.state, 'Pending');
-  const report = (fields: object): void =>
-    app1.edit('configmaps', 'spire-server-federation-status', (object) => ({
-      ...object,
-      data: {
-        'status.json': JSON.stringify({
-          observedAt: new Date(scene.clock.now()).toISOString(),
-          relationships: [
-            {
-              trustDomain: 'b.example',
-              bundleEndpointURL: peerDomain.bundleEndpointUrl,
-              profile: 'https_spiffe',
-              hasBundle: true,
-              kept: false,
-              ...fields,
-            },
-          ],
-        }),
-      },
-    }));
+  const report = (fields: object): void => app1.sidecarReports(scene.clock.now(), fields);
+  app1.makeReady();
   report({ hasBundle: false });
   await scene.settle();
   assert.equal(entry()?.state, 'Bootstrapping');

@@ -26,24 +26,7 @@ const doctor = (scene: SpireScene): readonly string[] => {
 };
 
 const report = ({ clock }: SpireScene, app1: TestSpireCluster, fields: object): void =>
-  app1.edit('configmaps', 'spire-server-federation-status', (object) => ({
-    ...object,
-    data: {
-      'status.json': JSON.stringify({
-        observedAt: new Date(clock.now()).toISOString(),
-        relationships: [
-          {
-            trustDomain: 'b.example',
-            bundleEndpointURL: peerDomain.bundleEndpointUrl,
-            profile: 'https_spiffe',
-            hasBundle: true,
-            kept: false,
-            ...fields,
-          },
-        ],
-      }),
-    },
-  }));
+  app1.sidecarReports(clock.now(), fields);
 
 test('a StatefulSet that did not get the port of the endpoint is no ready Service', async () => {
   const { scene, app1 } = await operatedScene();
@@ -92,6 +75,7 @@ for (const [error, words] of [
     const { scene, app1 } = await operatedScene();
     await app1.apply(federated);
     await scene.settle();
+    app1.makeReady();
     report(scene, app1, { lastError: error });
     await scene.settle();
     assert.equal(app1.verdict('FederationRelationshipsReady'), 'False Failed');

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { relationshipsKey, relationshipsMapName } from '../spire/sidecar-contract.ts';
+import { relationshipsKey, relationshipsMapName } from '../spire-relationships/sidecar-contract.ts';
 import { operatedScene, type TestSpireCluster } from '../spire/test-spire-scene.ts';
 import { peerDomain } from '../spire/test-spire-servers.ts';
 
@@ -77,7 +77,7 @@ test('a site without the right to list namespaces changes nothing, and says so',
   assert.equal(app1.verdict('FederationConfigurationValid'), 'False NamespacesUnknown');
   assert.match(
     app1.condition('FederationConfigurationValid')?.message ?? '',
-    /hansa spire install.*Nothing was changed/,
+    /hansa spire install.*The server stays as it is/,
   );
   assert.equal(asked(app1), undefined);
   app1.forbidden.clear();
@@ -91,23 +91,8 @@ test('the status says how many entries do not federate', async () => {
   const { scene, app1 } = await operatedScene();
   await app1.apply(limited);
   await scene.settle();
-  const report = {
-    observedAt: '2026-01-01T00:00:00Z',
-    excludedEntries: 2,
-    relationships: [
-      {
-        trustDomain: peerDomain.trustDomain,
-        bundleEndpointURL: peerDomain.bundleEndpointUrl,
-        profile: 'https_spiffe',
-        hasBundle: true,
-        kept: false,
-      },
-    ],
-  };
-  app1.edit('configmaps', 'spire-server-federation-status', (object) => ({
-    ...object,
-    data: { 'status.json': JSON.stringify(report) },
-  }));
+  app1.makeReady();
+  app1.sidecarReports(0, {}, { excludedEntries: 2 });
   await scene.settle();
   assert.match(
     app1.condition('FederationRelationshipsReady')?.message ?? '',

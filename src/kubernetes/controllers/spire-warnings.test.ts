@@ -44,16 +44,7 @@ test('a relationship that the other cluster of the site does not have is a warni
 test('the version that SPIRE reports counts before the tag of its image', async () => {
   const { scene, app1 } = await operatedScene({ serverImage: 'spire-server:stable' });
   const reports = (spireVersion: string) =>
-    app1.edit('configmaps', 'spire-server-federation-status', (object) => ({
-      ...object,
-      data: {
-        'status.json': JSON.stringify({
-          observedAt: new Date(scene.clock.now()).toISOString(),
-          spireVersion,
-          relationships: [],
-        }),
-      },
-    }));
+    app1.sidecarReports(scene.clock.now(), {}, { spireVersion, relationships: [] });
   await app1.apply(spiffe);
   await scene.settle();
   assert.equal(app1.verdict('FederationWarnings'), 'False None');

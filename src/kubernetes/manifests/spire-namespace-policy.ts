@@ -13,7 +13,7 @@ const federation = 'params.spec.?federation';
 const selector = `${federation}.?namespaceSelector`;
 const own = 'object.spec.?namespaceSelector';
 
-/** As `objectsOutside` of `spire/federation-namespaces.ts`. */
+/** As `objectsOutside` of `spire-relationships/federation-namespaces.ts`. */
 const hasLabels = `${selector}.?matchLabels.orValue({}).all(key, ${own}.?matchLabels[?key].orValue("") == ${selector}.?matchLabels[?key].orValue("") && ${own}.?matchLabels[?key].hasValue())`;
 const hasExpressions = `${selector}.?matchExpressions.orValue([]).all(wanted, ${own}.?matchExpressions.orValue([]).exists(found, found.key == wanted.key && found.operator == wanted.operator && found.?values.orValue([]) == wanted.?values.orValue([])))`;
 

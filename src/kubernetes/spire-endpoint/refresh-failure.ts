@@ -1,7 +1,7 @@
 // Why SPIRE could not refresh the bundle of another trust domain: reads the words of SPIRE and of Go, and says what to
 // do about it. Pure.
 
-import type { Relationship } from '../spire/relationships.ts';
+import type { Relationship } from '../spire-relationships/parse-relationship.ts';
 
 /** For metrics. The site uses the same names for its own fetches. */
 export type RefreshErrorClass =

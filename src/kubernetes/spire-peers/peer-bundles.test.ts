@@ -16,7 +16,7 @@ import {
   relationshipsMapName,
   statusKey,
   statusMapName,
-} from '../spire/sidecar-contract.ts';
+} from '../spire-relationships/sidecar-contract.ts';
 import { spireScene } from '../spire/test-spire-scene.ts';
 import { federations, peerDomain } from '../spire/test-spire-servers.ts';
 
@@ -212,7 +212,7 @@ suite('bundles of SPIRE servers between peered sites', () => {
       revision: 1,
     } as Entry;
     const { relationships, warnings } = withPeerBundles(
-      { list, problems: [] },
+      { list, held: [], problems: [] },
       ['bruges.example'],
       undefined,
       { get: () => entry },

@@ -19,9 +19,10 @@ import {
 import type { Store } from '../../core/store/store.ts';
 import type { Warning } from '../spire/compile-conditions.ts';
 import type { SpireServerSpec } from '../spire/read-spire-server.ts';
-import type { Relationship, Relationships } from '../spire/relationships.ts';
+import type { Relationship } from '../spire-relationships/parse-relationship.ts';
+import type { Relationships } from '../spire-relationships/relationships.ts';
 import { bundleMapKey, bundleOfDocument, bundleOfPem } from '../spire/server-bundle.ts';
-import type { StatusDocument } from '../spire/sidecar-contract.ts';
+import type { StatusDocument } from '../spire-relationships/sidecar-contract.ts';
 import type { SpireMark } from '../marked/marks.ts';
 import type { SpireWatches } from '../spire/spire-watches.ts';
 

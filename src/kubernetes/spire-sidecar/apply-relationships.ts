@@ -4,7 +4,7 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { type Bundle, BundleSchema } from '../../../proto/gen/spire_server_pb.ts';
 import { rpcStatus } from '../../core/rpc/status.ts';
-import type { Relationship } from '../spire/relationships.ts';
+import type { Relationship } from '../spire-relationships/parse-relationship.ts';
 import { type ApplyContext, messageOf, throwFirst, timeOf } from './apply-context.ts';
 import { bundleMessage } from './bundle-message.ts';
 import { mayFederate, withExcluded } from './excluded-entries.ts';

@@ -1,21 +1,23 @@
 // What the sidecar reports about each relationship, and about removed ones whose bundle it keeps. Pure.
 
-import type {
-  RefreshCounts,
-  RelationshipsDocument,
-  RelationshipStatus,
-  StatusDocument,
-} from '../spire/sidecar-contract.ts';
+import {
+  mostRefusals,
+  type RefreshCounts,
+  type RelationshipsDocument,
+  type RelationshipStatus,
+  type StatusDocument,
+} from '../spire-relationships/sidecar-contract.ts';
 import type { Exclusions } from './excluded-entries.ts';
 import type { Observed } from './plan-relationships.ts';
+import type { ReadRelationships } from './read-relationships.ts';
 import type { SidecarRecord, SidecarRecords } from './sidecar-record.ts';
 
 export interface StatusFacts {
   readonly now: number;
   readonly spireVersion: string | undefined;
   readonly problem: string | undefined;
-  /** Undefined where the request cannot be read: the last report stays then. */
-  readonly document: RelationshipsDocument | undefined;
+  /** Where the document cannot be read, the last report stays. */
+  readonly request: ReadRelationships;
   readonly before: StatusDocument | undefined;
   readonly observed: Observed;
   readonly foreign: ReadonlySet<string>;
@@ -30,31 +32,49 @@ const foreignError =
   'The server has a relationship with this trust domain that Hansa did not make, so Hansa does not change it. Delete it (spire-server federation delete), or let Hansa adopt it.';
 
 export function compileStatus(facts: StatusFacts): StatusDocument {
-  const { now, spireVersion, problem, document, before, records } = facts;
+  const { now, spireVersion, problem, request, before, records } = facts;
   const observedAt = new Date(now).toISOString();
   const server = {
     ...(spireVersion !== undefined && { spireVersion }),
     ...(problem !== undefined && { problem }),
   };
-  if (document === undefined) {
+  if (request.document === undefined) {
     return { observedAt, ...server, relationships: before?.relationships ?? [] };
   }
-  const wanted = new Set(document.relationships.map(({ trustDomain }) => trustDomain));
+  const { document, digest, refusals } = request;
+  const held = document.held.flatMap(({ trustDomain }) => {
+    const record = records.get(trustDomain);
+    return record?.owned === true ? [record] : [];
+  });
+  const wanted = new Set(
+    [...document.relationships, ...document.held].map(({ trustDomain }) => trustDomain),
+  );
   const removed = [...records.values()].filter(
     (record) => !wanted.has(record.trustDomain) && (record.owned || record.bundle !== undefined),
   );
   return {
     observedAt,
     ...server,
+    ...(problem === undefined && { request: digest }),
+    ...(refusals.length > 0 && { refusals: refusals.slice(0, mostRefusals).map(cut) }),
     ...(document.namespaces !== undefined && { excludedEntries: facts.exclusions.size }),
     relationships: [
-      ...document.relationships.map((each) => wantedStatus(facts, each)),
+      ...[...document.relationships, ...held].map((each) => wantedStatus(facts, each)),
       ...removed.map((record) => removedStatus(facts, record)),
     ].toSorted((a, b) => (a.trustDomain < b.trustDomain ? -1 : 1)),
   };
 }
 
-type Wanted = RelationshipsDocument['relationships'][number];
+/** So that all of them fit into the ConfigMap. */
+const mostRefusalLength = 1024;
+
+const cut = (text: string): string =>
+  text.length <= mostRefusalLength ? text : `${text.slice(0, mostRefusalLength - 1)}…`;
+
+type Wanted = Pick<
+  RelationshipsDocument['relationships'][number],
+  'trustDomain' | 'bundleEndpointURL' | 'profile'
+>;
 
 function wantedStatus(
   { observed, foreign, records, lastRefreshMs, lastError, refreshes }: StatusFacts,

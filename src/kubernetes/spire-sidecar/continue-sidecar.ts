@@ -1,13 +1,13 @@
 // The rest of `hansa spire-sidecar`. The process starts again with this module, so that it does not keep the command
 // line and the code of all planes in memory.
 
+import { spireServerPorts } from '../../api/kinds/spire-federation.ts';
 import { sleep } from '../../core/clock/clock.ts';
 import { stayAlive } from '../../core/command/stay-alive.ts';
 import { createLog } from '../../core/log/json-log.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { ContinuedCommand } from '../../core/plane/command-kit.ts';
 import { GrpcSocket } from './grpc-socket.ts';
-import { spirePorts } from '../spire/compile-server-conf.ts';
 import { connectInCluster } from './in-cluster.ts';
 import { KubeMaps, type KubeMapsOptions } from './kube-maps.ts';
 import { Sidecar } from './sidecar.ts';
@@ -22,7 +22,7 @@ export interface SidecarInput {
 /** Between attempts to read the ConfigMaps at the start: the controller may create them later than the Pod. */
 const retryEveryMs = 2000;
 /** The containers of a Pod share their network. */
-const metricsUrl = new URL(`http://127.0.0.1:${spirePorts.metrics}/metrics`);
+const metricsUrl = new URL(`http://127.0.0.1:${spireServerPorts.metrics}/metrics`);
 
 export const continueCommand: ContinuedCommand = async ({ io }, input) => {
   const { socket: path, logLevel } = input as SidecarInput;

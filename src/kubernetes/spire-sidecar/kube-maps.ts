@@ -14,7 +14,7 @@ import {
   type StatusDocument,
   statusKey,
   statusMapName,
-} from '../spire/sidecar-contract.ts';
+} from '../spire-relationships/sidecar-contract.ts';
 import { type ReadRelationships, readRelationships } from './read-relationships.ts';
 import { type Exclusions, exclusionsText, readExclusions } from './excluded-entries.ts';
 import type { SidecarMaps } from './sidecar.ts';
@@ -48,6 +48,8 @@ export class KubeMaps implements SidecarMaps {
   readonly #release: () => void;
   readonly #silence: () => void;
   #records: Map<string, SidecarRecord>;
+  /** What the ConfigMap has. The records of this process are newer while it cannot be written. */
+  readonly #stored: Map<string, SidecarRecord>;
   #exclusions: Exclusions;
   #report: StatusDocument | undefined;
   #read: { readonly text: unknown; readonly result: ReadRelationships } | undefined;
@@ -75,6 +77,7 @@ export class KubeMaps implements SidecarMaps {
   ) {
     this.#options = options;
     this.#records = new Map(records);
+    this.#stored = new Map(records);
     this.#exclusions = exclusions;
     this.#report = report;
     const { kube, namespace, clock, random, log } = options;
@@ -110,7 +113,8 @@ export class KubeMaps implements SidecarMaps {
   }
 
   async save(record: SidecarRecord): Promise<void> {
-    const before = this.#records.get(record.trustDomain);
+    this.#records.set(record.trustDomain, record);
+    const before = this.#stored.get(record.trustDomain);
     if (before !== undefined && JSON.stringify(before) === JSON.stringify(record)) return;
     try {
       await this.#patch(keptMapName, recordKey(record.trustDomain), record);
@@ -124,7 +128,7 @@ export class KubeMaps implements SidecarMaps {
       });
       await this.#patch(keptMapName, recordKey(record.trustDomain), rest);
     }
-    this.#records.set(record.trustDomain, record);
+    this.#stored.set(record.trustDomain, record);
   }
 
   exclusions(): Exclusions {

@@ -1,7 +1,7 @@
 // Compares the relationships that a SPIRE server should have with those that it has. Pure.
 
-import type { Relationship } from '../spire/relationships.ts';
-import type { RelationshipsDocument } from '../spire/sidecar-contract.ts';
+import type { Relationship } from '../spire-relationships/parse-relationship.ts';
+import type { RelationshipsDocument } from '../spire-relationships/sidecar-contract.ts';
 import { bundleDigest, type SidecarRecord, type SidecarRecords } from './sidecar-record.ts';
 import type { BundleFacts, Endpoint } from './spire-api.ts';
 
@@ -38,7 +38,7 @@ export interface Doubts {
 }
 
 export function planRelationships(
-  { relationships, adoptExisting }: RelationshipsDocument,
+  { relationships, held, adoptExisting }: RelationshipsDocument,
   observed: Observed,
   records: SidecarRecords,
   { distrusted, misfits }: Doubts,
@@ -51,7 +51,7 @@ export function planRelationships(
     remove: [] as SidecarRecord[],
     foreign: [] as string[],
   };
-  const wanted = new Set<string>();
+  const wanted = new Set(held.map(({ trustDomain }) => trustDomain));
   for (const relationship of relationships) {
     const { trustDomain } = relationship;
     wanted.add(trustDomain);
@@ -118,14 +118,14 @@ export interface RefreshFacts {
 }
 
 export function planWithholding(
-  { relationships, withholdStaleBundles, staleAfterSeconds }: RelationshipsDocument,
+  { relationships, held, withholdStaleBundles, staleAfterSeconds }: RelationshipsDocument,
   records: SidecarRecords,
   { lastRefresh, misfits }: RefreshFacts,
   now: number,
 ): Staleness {
   const withhold: SidecarRecord[] = [];
   const release: SidecarRecord[] = [];
-  for (const { trustDomain } of relationships) {
+  for (const { trustDomain } of [...relationships, ...held]) {
     const record = records.get(trustDomain);
     if (record?.owned !== true) continue;
     const refreshed = lastRefresh.get(trustDomain) ?? Date.parse(record.since);

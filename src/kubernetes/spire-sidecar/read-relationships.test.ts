@@ -19,12 +19,9 @@ const whole = {
       from: 'SpireServer',
     },
   ],
+  held: [{ trustDomain: 'd.example', from: 'SpireServer' }],
 };
 const read = (value: unknown) => readRelationships(JSON.stringify(value));
-const first = (fields: object) => ({
-  ...whole,
-  relationships: [{ ...relationship('b.example'), ...fields }],
-});
 
 suite('the request to a sidecar', () => {
   test('is read as the controller wrote it', () => {
@@ -37,30 +34,105 @@ suite('the request to a sidecar', () => {
   for (const [what, value, problem] of [
     ['no object', [], /not an object/],
     ['no trust domain', { ...whole, trustDomain: 'A B' }, /trustDomain/],
-    ['no time', { ...whole, staleAfterSeconds: '1h' }, /staleAfterSeconds/],
-    ['a time of zero', { ...whole, staleAfterSeconds: 0 }, /staleAfterSeconds/],
     ['no list', { ...whole, relationships: {} }, /not a list/],
-    ['namespaces that are no list', { ...whole, namespaces: 'web' }, /namespaces/],
-    ['a namespace that is no name', { ...whole, namespaces: ['a b'] }, /namespaces/],
-    ['a namespace of another type', { ...whole, namespaces: [1] }, /namespaces/],
-    [
-      'too many namespaces',
-      { ...whole, namespaces: Array.from({ length: 10_001 }, () => 'a') },
-      /namespaces/,
-    ],
-    ['too many', { ...whole, relationships: Array.from({ length: 1001 }, () => ({})) }, /too long/],
-    ['the own trust domain', first({ trustDomain: 'a.example' }), /trust domain of this server/],
-    ['one twice', { ...whole, relationships: [first({}), first({})] }, /relationships\[0\]/],
-    ['a URL without TLS', first({ bundleEndpointURL: 'http://b/' }), /https URL/],
-    ['a URL with a password', first({ bundleEndpointURL: 'https://a:b@c/' }), /https URL/],
-    ['an unknown profile', first({ profile: 'http' }), /profile/],
-    ['no SPIFFE ID', first({ endpointSpiffeID: 'x' }), /SPIFFE ID/],
-    ['a huge bundle', first({ bundle: 'x'.repeat(300_000) }), /bundle/],
+    ['no list of what is held', { ...whole, held: {} }, /not a list/],
   ] as const) {
     test(`with ${what} is refused as a whole`, () => {
       const { document, problem: found } = read(value);
       assert.equal(document, undefined);
       assert.match(found ?? '', problem);
+    });
+  }
+
+  for (const [what, fields, refusal] of [
+    ['a URL without TLS', { bundleEndpointURL: 'http://b/' }, /bundleEndpointUrl/],
+    ['a URL with a password', { bundleEndpointURL: 'https://a:b@c/' }, /bundleEndpointUrl/],
+    ['a port beyond 65535', { bundleEndpointURL: 'https://b:65536/' }, /bundleEndpointUrl/],
+    ['a port that is no number', { bundleEndpointURL: 'https://b:8443x/' }, /bundleEndpointUrl/],
+    ['half of an IPv6 address', { bundleEndpointURL: 'https://[::1/' }, /bundleEndpointUrl/],
+    ['a broken escape', { bundleEndpointURL: 'https://b/%zz' }, /bundleEndpointUrl/],
+    ['no IPv4 address', { bundleEndpointURL: 'https://256.1.1.1/' }, /bundleEndpointUrl/],
+    ['an unknown profile', { profile: 'http' }, /bundleEndpointProfile/],
+    ['no SPIFFE ID', { endpointSpiffeID: 'x' }, /endpointSpiffeId/],
+    ['dots in its SPIFFE ID', { endpointSpiffeID: 'spiffe://b.example/../a' }, /endpointSpiffeId/],
+    ['a huge bundle', { bundle: 'x'.repeat(300_000) }, /trustDomainBundle/],
+  ] as const) {
+    test(`with ${what} holds that trust domain, and uses the others`, () => {
+      const { document, refusals = [] } = read({
+        ...whole,
+        relationships: [
+          { ...relationship('b.example'), ...fields },
+          ...whole.relationships.slice(1),
+        ],
+      });
+      assert.deepEqual(
+        document?.relationships.map(({ trustDomain }) => trustDomain),
+        ['c.example'],
+      );
+      assert.deepEqual(
+        document?.held.map(({ trustDomain }) => trustDomain),
+        ['b.example', 'd.example'],
+      );
+      assert.equal(refusals.length, 1);
+      assert.match(refusals[0] ?? '', /^relationships\[0\]\./);
+      assert.match(refusals[0] ?? '', refusal);
+    });
+  }
+
+  for (const [what, item] of [
+    ['that is no object', 'b.example'],
+    ['that names no trust domain', relationship('B example')],
+    ['that names the trust domain of the server', relationship('a.example')],
+  ] as const) {
+    test(`leaves out an entry ${what}, and uses the others`, () => {
+      const { document, refusals } = read({ ...whole, relationships: [item], held: [] });
+      assert.deepEqual(document?.relationships, []);
+      assert.deepEqual(document?.held, []);
+      assert.equal(refusals?.length, 1);
+    });
+  }
+
+  test('uses the first of two entries for one trust domain', () => {
+    const two = [relationship('b.example'), relationship('b.example', { profile: 'https_web' })];
+    const { document, refusals } = read({ ...whole, relationships: two });
+    assert.deepEqual(document?.relationships, [relationship('b.example')]);
+    assert.match(refusals?.join() ?? '', /^relationships\[1\]: b\.example is there twice$/);
+  });
+
+  test('holds what is beyond the limit', () => {
+    const many = Array.from({ length: 1002 }, (_, at) => relationship(`t${at}.example`));
+    const { document, refusals } = read({ ...whole, relationships: many, held: [] });
+    assert.equal(document?.relationships.length, 1000);
+    assert.deepEqual(
+      document.held.map(({ trustDomain }) => trustDomain),
+      ['t1000.example', 't1001.example'],
+    );
+    assert.equal(refusals?.length, 2);
+  });
+
+  for (const [what, namespaces] of [
+    ['that are no list', 'web'],
+    ['of which none is a name', ['a b', 1]],
+  ] as const) {
+    test(`with namespaces ${what} lets no namespace federate`, () => {
+      const { document, refusals } = read({ ...whole, namespaces });
+      assert.deepEqual(document?.namespaces, []);
+      assert.match(refusals?.join() ?? '', /namespaces/);
+    });
+  }
+
+  test('with too many namespaces uses as many as the site watches', () => {
+    const namespaces = Array.from({ length: 10_001 }, () => 'a');
+    const { document, refusals } = read({ ...whole, namespaces });
+    assert.equal(document?.namespaces?.length, 10_000);
+    assert.equal(refusals?.length, 1);
+  });
+
+  for (const staleAfterSeconds of ['1h', 0]) {
+    test(`with the time ${staleAfterSeconds} uses an hour`, () => {
+      const { document, refusals } = read({ ...whole, staleAfterSeconds });
+      assert.equal(document?.staleAfterSeconds, 3600);
+      assert.match(refusals?.join() ?? '', /staleAfterSeconds/);
     });
   }
 

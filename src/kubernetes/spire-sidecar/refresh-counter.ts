@@ -2,7 +2,7 @@
 
 import { refreshSeconds } from '../../core/metrics/bundle-refreshes.ts';
 import { readRefreshFailure } from '../spire-endpoint/refresh-failure.ts';
-import type { RefreshCounts } from '../spire/sidecar-contract.ts';
+import type { RefreshCounts } from '../spire-relationships/sidecar-contract.ts';
 
 export class RefreshCounter {
   #count = 0;

@@ -4,7 +4,7 @@
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import { readRefreshFailure } from '../spire-endpoint/refresh-failure.ts';
-import type { RefreshCounts } from '../spire/sidecar-contract.ts';
+import type { RefreshCounts } from '../spire-relationships/sidecar-contract.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { messageOf } from './apply-context.ts';
 import { misfitOf } from './bundle-message.ts';

@@ -29,8 +29,11 @@ export async function endTrust(
         misfitOf(bundle, trustDomain) === undefined && { bundle: encodeBundle(bundle) }),
       ...(ids.size > 0 && { entries: [...ids] }),
     };
-    // Still owned: a sidecar that ends now removes it at its next start.
-    await store.save(kept);
+    // Still owned: a sidecar that ends now removes it at its next start. Without the record, a return needs a new
+    // bootstrap. That trust ends is more important.
+    await store.save(kept).catch((error: unknown) => {
+      failed(trustDomain, `what a return needs could not be stored: ${messageOf(error)}`);
+    });
     const without = entries.map(({ federatesWith, ...entry }) => ({
       ...entry,
       federatesWith: federatesWith.filter((name) => name !== trustDomain),

@@ -3,7 +3,7 @@
 
 import { createHash } from 'node:crypto';
 import { isObject } from '../../api/schema/json.ts';
-import { isTrustDomain, type Relationship } from '../spire/relationships.ts';
+import { isTrustDomain, type Relationship } from '../spire-relationships/parse-relationship.ts';
 
 export interface SidecarRecord
   extends Pick<Relationship, 'trustDomain' | 'bundleEndpointURL' | 'profile'> {

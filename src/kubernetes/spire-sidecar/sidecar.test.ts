@@ -55,6 +55,68 @@ suite('the sidecar of a SPIRE server', () => {
     assert.equal(status?.hasBundle, false);
   });
 
+  for (const [what, entry] of [
+    ['a URL that it cannot read', { ...c, bundleEndpointURL: 'https://c.example:65536/' }],
+    ['a SPIFFE ID that it cannot read', { ...c, endpointSpiffeID: 'spiffe://c.example/..' }],
+    ['no trust domain', { ...c, trustDomain: 'C example' }],
+    ['nothing', null],
+  ] as const) {
+    test(`removes a trust domain beside an entry with ${what}, and reports that entry`, async () => {
+      await scene.ask([b, c]);
+      scene.spire.entriesHeld.set('web', ['b.example', 'c.example']);
+      await scene.ask([entry as never], { adoptExisting: true });
+      assert.ok(!scene.spire.held.has('b.example'));
+      assert.ok(!scene.spire.bundlesHeld.has('b.example'));
+      assert.ok(!scene.spire.entriesHeld.get('web')?.includes('b.example'));
+      assert.equal(scene.maps.last?.refusals?.length, 1);
+    });
+  }
+
+  test('changes and removes nothing of a trust domain whose entry it refuses', async () => {
+    await scene.ask([b]);
+    scene.spire.entriesHeld.set('web', ['b.example']);
+    await scene.ask([{ ...b, bundleEndpointURL: 'https://[::1' }]);
+    assert.equal(scene.spire.held.get('b.example')?.bundleEndpointURL, 'https://b.example/');
+    assert.ok(scene.spire.bundlesHeld.has('b.example'));
+    assert.deepEqual(scene.spire.entriesHeld.get('web'), ['b.example']);
+    assert.equal(scene.status('b.example')?.kept, false);
+    await scene.ask([]);
+    assert.ok(!scene.spire.held.has('b.example'));
+  });
+
+  test('ends trust also while it cannot store what a return needs, and stores that later', async () => {
+    await scene.ask([b]);
+    scene.spire.entriesHeld.set('web', ['b.example']);
+    scene.maps.isReadOnly = true;
+    await scene.ask([]);
+    assert.equal(scene.spire.held.size, 0);
+    assert.equal(scene.spire.bundlesHeld.size, 0);
+    assert.deepEqual(scene.spire.entriesHeld.get('web'), []);
+    scene.maps.isReadOnly = false;
+    await scene.clock.advance(120_000);
+    assert.equal(scene.maps.saved.get('b.example')?.owned, false);
+  });
+
+  test('removes a trust domain although SPIRE refuses to change entries of other namespaces', async () => {
+    await scene.ask([b, c]);
+    scene.spire.entriesHeld.set('db', ['c.example']);
+    scene.spire.stubborn.add('db');
+    await scene.ask([c], { namespaces: ['web'] });
+    assert.ok(!scene.spire.held.has('b.example'));
+    assert.match(scene.maps.last?.problem ?? '', /stubborn/);
+  });
+
+  test('names the request that it carried out', async () => {
+    await scene.ask([b]);
+    const first = scene.maps.last?.request;
+    await scene.ask([b, c]);
+    const second = scene.maps.last?.request;
+    assert.ok(first !== undefined && second !== undefined && first !== second);
+    scene.spire.isDown = true;
+    await scene.ask([b]);
+    assert.equal(scene.maps.last?.request, undefined);
+  });
+
   test('restores bundle and entries when the relationship comes back without a bootstrap', async () => {
     await scene.ask([b]);
     const { bundle: _, ...bare } = b;

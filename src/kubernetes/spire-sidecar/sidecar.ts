@@ -4,7 +4,10 @@
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { Log } from '../../core/log/log.ts';
 import { readRefreshFailure } from '../spire-endpoint/refresh-failure.ts';
-import type { RelationshipsDocument, StatusDocument } from '../spire/sidecar-contract.ts';
+import type {
+  RelationshipsDocument,
+  StatusDocument,
+} from '../spire-relationships/sidecar-contract.ts';
 import { type ApplyContext, messageOf, type RecordStore } from './apply-context.ts';
 import { applyRelationships, applyWithholding } from './apply-relationships.ts';
 import { compileStatus } from './compile-status.ts';
@@ -98,7 +101,7 @@ export class Sidecar {
         log.warn('cannot reconcile relationships', { error });
       }
       try {
-        await this.#report(request.document);
+        await this.#report(request);
       } catch (error) {
         this.#failures++;
         log.warn('cannot report the state of relationships', { error });
@@ -130,17 +133,19 @@ export class Sidecar {
       },
     };
     const observed = await observe(spire);
-    await excludeEntries(context, [...observed.bundles.keys()]);
+    const excluded = await outcomeOf(excludeEntries(context, [...observed.bundles.keys()]));
     const misfits = this.#times.misfits();
     const doubts = { distrusted: this.#distrusted(), misfits: heldOf(misfits) };
     const plan = planRelationships(document, observed, maps.records(), doubts);
     this.#foreign = plan.foreign;
+    // Entries that could not be changed keep no relationship from its removal.
     await applyRelationships(context, plan);
+    if (excluded !== undefined) throw excluded;
     const isChanged =
       plan.create.length + plan.update.length + plan.setBundle.length + plan.remove.length > 0;
     this.#observed = isChanged ? await observe(spire) : observed;
     const foreign = new Set(plan.foreign);
-    const ours = document.relationships
+    const ours = [...document.relationships, ...document.held]
       .map(({ trustDomain }) => trustDomain)
       .filter((name) => this.#observed.relationships.has(name) && !foreign.has(name));
     this.#times.follow(new Set(ours));
@@ -187,7 +192,7 @@ export class Sidecar {
     );
   }
 
-  async #report(document: RelationshipsDocument | undefined): Promise<void> {
+  async #report(request: ReadRelationships): Promise<void> {
     const { maps, clock } = this.#options;
     const before = maps.report();
     const now = clock.now();
@@ -195,7 +200,7 @@ export class Sidecar {
       now,
       spireVersion: await this.#options.version(),
       problem: this.#problem,
-      document,
+      request,
       before,
       observed: this.#observed,
       foreign: new Set(this.#foreign),
@@ -214,6 +219,13 @@ export class Sidecar {
   }
 }
 
+/** Undefined: it succeeded. */
+const outcomeOf = (work: Promise<void>): Promise<Error | undefined> =>
+  work.then(
+    () => undefined,
+    (error: unknown) => (error instanceof Error ? error : new Error(String(error))),
+  );
+
 const heldOf = (misfits: ReadonlyMap<string, string>): ReadonlySet<string> =>
   new Set([...misfits].flatMap(([name, state]) => (state === 'held' ? [name] : [])));
 
@@ -230,12 +242,16 @@ function isSameButTimes(a: StatusDocument, b: StatusDocument): boolean {
   const timeless = ({
     spireVersion,
     problem,
+    request,
+    refusals,
     excludedEntries,
     relationships,
   }: StatusDocument): string =>
     JSON.stringify({
       spireVersion,
       problem,
+      request,
+      refusals,
       excludedEntries,
       relationships: relationships.map((each) => ({
         ...each,

@@ -29,7 +29,7 @@ import {
   type Selector,
 } from '../../../proto/gen/spire_server_pb.ts';
 import { rpcStatus } from '../../core/rpc/status.ts';
-import type { Relationship } from '../spire/relationships.ts';
+import type { Relationship } from '../spire-relationships/parse-relationship.ts';
 import { GrpcError, type GrpcSocket } from './grpc-socket.ts';
 
 export type Endpoint = Pick<

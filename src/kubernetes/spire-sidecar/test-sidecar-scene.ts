@@ -12,11 +12,14 @@ import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts'
 import { forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import { silentLog } from '../../core/log/test-log.ts';
 import { rpcStatus } from '../../core/rpc/status.ts';
-import type { Relationship } from '../spire/relationships.ts';
-import type { RelationshipsDocument, StatusDocument } from '../spire/sidecar-contract.ts';
+import type { Relationship } from '../spire-relationships/parse-relationship.ts';
+import type {
+  RelationshipsDocument,
+  StatusDocument,
+} from '../spire-relationships/sidecar-contract.ts';
 import { type Exclusions, exclusionsText, readExclusions } from './excluded-entries.ts';
 import { GrpcError } from './grpc-socket.ts';
-import type { ReadRelationships } from './read-relationships.ts';
+import { type ReadRelationships, readRelationships } from './read-relationships.ts';
 import { Sidecar, type SidecarMaps } from './sidecar.ts';
 import type { SidecarRecord } from './sidecar-record.ts';
 import type { BundleFacts, Endpoint, FederatedEntry, Result, SpireApi } from './spire-api.ts';
@@ -84,6 +87,8 @@ export class MemorySpire implements SpireApi {
   /** Deleted relationships whose fetch hangs: SPIRE serves no refresh until it ends. */
   readonly #blocking = new Set<string>();
   isDown = false;
+  /** Entries that the server refuses to change. */
+  readonly stubborn = new Set<string>();
   changes = 0;
 
   async relationships(): Promise<readonly Endpoint[]> {
@@ -207,6 +212,7 @@ export class MemorySpire implements SpireApi {
   async setFederatesWith(entries: readonly FederatedEntry[]): Promise<readonly Result[]> {
     return this.#each(entries, ({ id, federatesWith }) => {
       if (!this.entriesHeld.has(id)) return notFound();
+      if (this.stubborn.has(id)) return new GrpcError(rpcStatus.internal, 'stubborn');
       if (federatesWith.some((name) => !this.bundlesHeld.has(name))) {
         return new GrpcError(rpcStatus.internal, 'unable to find federated bundle');
       }
@@ -246,6 +252,8 @@ export class MemoryMaps implements SidecarMaps {
   wanted: ReadRelationships | undefined;
   last: StatusDocument | undefined;
   writes = 0;
+  /** The ConfigMap of records cannot be written. */
+  isReadOnly = false;
 
   request(): ReadRelationships | undefined {
     return this.wanted;
@@ -257,6 +265,7 @@ export class MemoryMaps implements SidecarMaps {
     return this.saved;
   }
   async save(record: SidecarRecord): Promise<void> {
+    if (this.isReadOnly) throw new HansaError('HANSA_UNREACHABLE', 'no API server');
     this.writes++;
     this.saved.set(record.trustDomain, record);
   }
@@ -286,15 +295,19 @@ export class SidecarScene {
     relationships: readonly Relationship[],
     more: Partial<RelationshipsDocument> = {},
   ): Promise<void> {
-    this.maps.wanted = {
-      document: {
-        trustDomain: 'a.example',
-        staleAfterSeconds: 3600,
-        withholdStaleBundles: false,
-        relationships,
-        ...more,
-      },
-    };
+    await this.askFor({
+      trustDomain: 'a.example',
+      staleAfterSeconds: 3600,
+      withholdStaleBundles: false,
+      relationships,
+      held: [],
+      ...more,
+    });
+  }
+
+  /** Asks for this document, and lets ten seconds pass. */
+  async askFor(document: unknown): Promise<void> {
+    this.maps.wanted = readRelationships(JSON.stringify(document));
     this.#sidecar.wake();
     await this.clock.advance(10_000);
   }

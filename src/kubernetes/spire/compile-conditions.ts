@@ -45,6 +45,8 @@ export interface ServerView {
   readonly generation: number;
   /** Undefined: the objects were applied. */
   readonly refusal: Refusal | undefined;
+  /** Why entries of `federatesWith` were left out. */
+  readonly entryProblems: readonly string[];
   readonly isFederated: boolean;
   readonly outcomes: readonly ObjectOutcome[];
   readonly exposure: Exposure | undefined;
@@ -63,12 +65,20 @@ export interface RelationshipCounts {
   readonly fresh: number;
   /** The first whose bundle is fresh, although its last fetch failed. */
   readonly failing: { readonly trustDomain: string; readonly message: string } | undefined;
+  /** Why the report of the sidecar is not the whole truth about what the SpireServer asks for now. */
+  readonly doubt?: SidecarDoubt | undefined;
   /** Entries that do not federate, because of their namespace. */
   readonly excluded?: number;
   /** The first relationship that is not fresh, and why. */
   readonly first:
     | { readonly trustDomain: string; readonly state: string; readonly message: string }
     | undefined;
+}
+
+export interface SidecarDoubt {
+  readonly status: 'False' | 'Unknown';
+  readonly reason: 'Refused' | 'NotRemoved' | 'SidecarFailed' | 'Pending';
+  readonly message: string;
 }
 
 type Finding = Pick<ConditionUpdate, 'status' | 'reason' | 'message'>;
@@ -100,14 +110,24 @@ const finding = (status: Finding['status'], reason: string, message: string): Fi
   message,
 });
 
+const seeValidity = 'The server stays as it is. See FederationConfigurationValid.';
+
 const notFederated = finding(
   'False',
   'NotFederated',
   'The SpireServer has no federation, or it is turned off.',
 );
 
-function validity({ refusal, isFederated, exposure, certificate }: ServerView): Finding {
+function validity(view: ServerView): Finding {
+  const { refusal, entryProblems, isFederated, exposure, certificate } = view;
   if (refusal !== undefined) return finding('False', refusal.reason, refusal.message);
+  if (entryProblems.length > 0) {
+    return finding(
+      'False',
+      'Invalid',
+      `${entryProblems.join('. ')}. The server keeps what it has of these trust domains. Everything else is applied.`,
+    );
+  }
   if (!isFederated) return finding('True', 'NotFederated', notFederated.message);
   if (certificate !== undefined) return finding('False', certificate.reason, certificate.message);
   if (exposure?.problem !== undefined) {
@@ -118,11 +138,7 @@ function validity({ refusal, isFederated, exposure, certificate }: ServerView): 
 
 function objectsOf({ refusal, outcomes, isCreateOnly }: ServerView): Finding {
   if (refusal !== undefined) {
-    return finding(
-      'Unknown',
-      refusal.reason,
-      'Nothing was changed. See FederationConfigurationValid.',
-    );
+    return finding('Unknown', refusal.reason, seeValidity);
   }
   const foreign = outcomes.filter((each) => each.state === 'foreign');
   if (foreign.length > 0) {
@@ -191,12 +207,7 @@ const liveOf = (outcome: ObjectOutcome | undefined): LiveObject | undefined =>
   outcome !== undefined && 'live' in outcome ? outcome.live : undefined;
 
 function serviceOf({ refusal, isFederated, outcomes }: ServerView): Finding {
-  if (refusal !== undefined)
-    return finding(
-      'Unknown',
-      refusal.reason,
-      'Nothing was changed. See FederationConfigurationValid.',
-    );
+  if (refusal !== undefined) return finding('Unknown', refusal.reason, seeValidity);
   if (!isFederated) return notFederated;
   const service = outcomeOf(outcomes, 'Service', federationServiceName);
   if (liveOf(service) === undefined) {
@@ -256,12 +267,7 @@ export function isServerReady({ metadata, status }: LiveObject): boolean {
 
 function routeOf(view: ServerView): Finding {
   const { refusal, isFederated, exposure, rejection, probe, outcomes } = view;
-  if (refusal !== undefined)
-    return finding(
-      'Unknown',
-      refusal.reason,
-      'Nothing was changed. See FederationConfigurationValid.',
-    );
+  if (refusal !== undefined) return finding('Unknown', refusal.reason, seeValidity);
   if (!isFederated) return notFederated;
   if (exposure?.problem !== undefined) {
     return finding('False', exposure.problem.reason, exposure.problem.message);
@@ -288,15 +294,20 @@ function routeOf(view: ServerView): Finding {
   return probe;
 }
 
-function relationshipsFinding({ refusal, isFederated, relationships }: ServerView): Finding {
-  const { all, fresh, failing, first, excluded = 0 } = relationships;
-  if (refusal !== undefined)
-    return finding(
-      'Unknown',
-      refusal.reason,
-      'Nothing was changed. See FederationConfigurationValid.',
-    );
+function relationshipsFinding(view: ServerView): Finding {
+  const { refusal, isFederated, relationships, outcomes } = view;
+  const { all, fresh, failing, first, doubt, excluded = 0 } = relationships;
+  if (refusal !== undefined) return finding('Unknown', refusal.reason, seeValidity);
+  if (doubt?.status === 'False') return finding(doubt.status, doubt.reason, doubt.message);
   if (!isFederated) return notFederated;
+  const server = liveOf(outcomeOf(outcomes, 'StatefulSet', serverName));
+  if (first === undefined && all > 0 && server !== undefined && !isServerReady(server)) {
+    const message = `The last report says that the bundles of all ${all} trust domains are fresh, and since then the server is not ready. See FederationServiceReady.`;
+    return finding('Unknown', 'ServerNotReady', message);
+  }
+  if (first === undefined && doubt !== undefined) {
+    return finding(doubt.status, doubt.reason, doubt.message);
+  }
   if (all === 0) return finding('True', 'None', 'The server federates with no trust domain.');
   if (first === undefined) {
     const but = failing === undefined ? '' : ` ${failing.trustDomain}: ${failing.message}`;
@@ -326,6 +337,7 @@ export function refusedView(generation: number, refusal: Refusal): ServerView {
   return {
     generation,
     refusal,
+    entryProblems: [],
     isFederated: false,
     outcomes: [],
     exposure: undefined,

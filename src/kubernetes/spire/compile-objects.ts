@@ -3,6 +3,7 @@
 
 import type { JsonObject } from '../../api/object.ts';
 import { spireGroup, spireServerName } from '../../api/kinds/spire-server.ts';
+import { spireServerPorts } from '../../api/kinds/spire-federation.ts';
 import { version } from '../../api/object.ts';
 import type { Manifest } from '../../core/kube/manifests/manifest.ts';
 import { accountSubject, roleWithBinding } from '../../core/kube/manifests/rbac.ts';
@@ -12,11 +13,11 @@ import {
   type ExposureFacts,
   tlsRouteVersionOf,
 } from './compile-exposure.ts';
-import { compileSidecarObjects } from './compile-sidecar-objects.ts';
-import { compileServerConf, spirePorts } from './compile-server-conf.ts';
+import { compileRequest, compileSidecarObjects } from './compile-sidecar-objects.ts';
+import { compileServerConf } from './compile-server-conf.ts';
 import { compileStatefulSet, type StatefulSetFacts } from './compile-stateful-set.ts';
 import type { SpireServerSpec } from './read-spire-server.ts';
-import type { RelationshipsDocument } from './sidecar-contract.ts';
+import type { RelationshipsDocument } from '../spire-relationships/sidecar-contract.ts';
 import {
   federationPortName,
   federationServiceName,
@@ -33,6 +34,8 @@ export interface ServerFacts extends ExposureFacts, Omit<StatefulSetFacts, 'conf
 }
 
 export interface ServerObjects {
+  /** The request to the sidecar, which does not depend on the others. Empty without a sidecar. */
+  readonly request: readonly Manifest[];
   /** In the order in which they are applied. */
   readonly wanted: readonly Manifest[];
   /** What only a federation needs, and this server must not have. */
@@ -58,13 +61,14 @@ export function compileObjects(spec: SpireServerSpec, facts: ServerFacts): Serve
     ...(federation === undefined ? [] : [federationServiceOf(namespace, federation)]),
     ...(policy === undefined ? [] : [policy]),
     ...(exposure?.manifest === undefined ? [] : [exposure.manifest]),
-    ...(facts.relationships === undefined
-      ? []
-      : compileSidecarObjects(facts.relationships, namespace)),
+    ...(facts.relationships === undefined ? [] : compileSidecarObjects(namespace)),
     compileStatefulSet(spec, { ...facts, confHash: conf.hash }),
   ].map((manifest) => ownedBy(manifest, uid));
   const kept = new Set(wanted.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
+  const request =
+    facts.relationships === undefined ? [] : [compileRequest(facts.relationships, namespace)];
   return {
+    request: request.map((manifest) => ownedBy(manifest, uid)),
     wanted,
     unwanted: ofFederation(facts).filter(
       ({ kind, metadata }) => !kept.has(`${kind}/${metadata.name}`),
@@ -172,7 +176,11 @@ const serviceOf = (namespace: string, name: string, port: JsonObject): Manifest 
 });
 
 const serverServiceOf = (namespace: string): Manifest =>
-  serviceOf(namespace, serverName, { name: 'grpc', port: 443, targetPort: spirePorts.server });
+  serviceOf(namespace, serverName, {
+    name: 'grpc',
+    port: 443,
+    targetPort: spireServerPorts.server,
+  });
 
 type Federation = NonNullable<SpireServerSpec['federation']>;
 
@@ -191,7 +199,7 @@ function networkPolicyOf(namespace: string, federation: Federation): Manifest | 
   const { networkPolicy, bundleEndpoint } = federation;
   if (networkPolicy === undefined) return undefined;
   const port = (number: number) => ({ protocol: 'TCP', port: number });
-  const others = [spirePorts.server, spirePorts.health, spirePorts.metrics];
+  const others = [spireServerPorts.server, spireServerPorts.health, spireServerPorts.metrics];
   return {
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',

@@ -3,6 +3,7 @@
 // are not in the file: SPIRE takes them while it runs, and a new one must not restart it. Pure.
 
 import { createHash } from 'node:crypto';
+import { spireServerPorts } from '../../api/kinds/spire-federation.ts';
 import type { JsonObject } from '../../api/object.ts';
 import type { SpireServerSpec } from './read-spire-server.ts';
 
@@ -13,8 +14,6 @@ export const spirePaths = {
   socket: '/run/spire/private/api.sock',
   certificates: '/run/spire/federation-certs',
 } as const;
-
-export const spirePorts = { server: 8081, health: 8080, metrics: 9402 } as const;
 
 export interface ServerConf {
   readonly text: string;
@@ -50,11 +49,11 @@ function confOf(spec: SpireServerSpec, namespace: string): JsonObject {
     health_checks: {
       listener_enabled: true,
       bind_address: '0.0.0.0',
-      bind_port: String(spirePorts.health),
+      bind_port: String(spireServerPorts.health),
       live_path: '/live',
       ready_path: '/ready',
     },
-    telemetry: { Prometheus: { host: '0.0.0.0', port: spirePorts.metrics } },
+    telemetry: { Prometheus: { host: '0.0.0.0', port: spireServerPorts.metrics } },
   };
 }
 
@@ -63,7 +62,7 @@ function serverOf(spec: SpireServerSpec): JsonObject {
   return {
     trust_domain: spec.trustDomain,
     bind_address: '0.0.0.0',
-    bind_port: String(spirePorts.server),
+    bind_port: String(spireServerPorts.server),
     socket_path: spirePaths.socket,
     data_dir: spirePaths.data,
     log_level: spec.logLevel,

@@ -8,19 +8,25 @@ import {
   relationshipsKey,
   relationshipsMapName,
   type RelationshipsDocument,
+  requestText,
   statusMapName,
-} from './sidecar-contract.ts';
+} from '../spire-relationships/sidecar-contract.ts';
 import { federationServiceName, serverLabels, serverName } from './spire-names.ts';
 
-export function compileSidecarObjects(
-  document: RelationshipsDocument,
-  namespace: string,
-): readonly Manifest[] {
-  const map = (name: string): Manifest => ({
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: { name, namespace, labels: serverLabels },
-  });
+const mapOf = (namespace: string, name: string): Manifest => ({
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { name, namespace, labels: serverLabels },
+});
+
+/** The request to the sidecar. */
+export const compileRequest = (document: RelationshipsDocument, namespace: string): Manifest => ({
+  ...mapOf(namespace, relationshipsMapName),
+  data: { [relationshipsKey]: requestText(document) },
+});
+
+/** What the sidecar needs to read the request and to answer it. */
+export function compileSidecarObjects(namespace: string): readonly Manifest[] {
   return [
     ...roleWithBinding(
       namespace,
@@ -39,12 +45,8 @@ export function compileSidecarObjects(
         verbs: ['get', 'update', 'patch'],
       },
     ),
-    {
-      ...map(relationshipsMapName),
-      data: { [relationshipsKey]: `${JSON.stringify(document, undefined, 2)}\n` },
-    },
     // The sidecar fills these two.
-    map(statusMapName),
-    map(keptMapName),
+    mapOf(namespace, statusMapName),
+    mapOf(namespace, keptMapName),
   ];
 }

@@ -1,9 +1,10 @@
 // Compiles the StatefulSet of a SPIRE server. It restarts when server.conf changes, and not when a relationship
 // does. Pure.
 
+import { spireServerPorts } from '../../api/kinds/spire-federation.ts';
 import type { JsonObject } from '../../api/object.ts';
 import type { Manifest } from '../../core/kube/manifests/manifest.ts';
-import { spirePaths, spirePorts } from './compile-server-conf.ts';
+import { spirePaths } from './compile-server-conf.ts';
 import type { SpireServerSpec } from './read-spire-server.ts';
 import {
   confHashAnnotation,
@@ -80,9 +81,9 @@ function serverContainer(spec: SpireServerSpec, { image }: StatefulSetFacts): Js
     image,
     args: ['run', '-config', '/run/spire/config/server.conf'],
     ports: [
-      { name: 'grpc', containerPort: spirePorts.server, protocol: 'TCP' },
-      { name: 'healthz', containerPort: spirePorts.health, protocol: 'TCP' },
-      { name: 'metrics', containerPort: spirePorts.metrics, protocol: 'TCP' },
+      { name: 'grpc', containerPort: spireServerPorts.server, protocol: 'TCP' },
+      { name: 'healthz', containerPort: spireServerPorts.health, protocol: 'TCP' },
+      { name: 'metrics', containerPort: spireServerPorts.metrics, protocol: 'TCP' },
       ...(isFederated
         ? [
             {

@@ -7,6 +7,7 @@ import {
   federations,
   hostileFederations,
   many,
+  peerDomain,
   refusedFederations,
   spireServer,
 } from './test-spire-servers.ts';
@@ -14,7 +15,7 @@ import {
 suite('a SpireServer', () => {
   for (const [name, federation] of Object.entries(federations)) {
     test(`is read with ${name}`, () => {
-      assert.equal(readSpireServer(spireServer(federation)).problems, undefined);
+      assert.deepEqual(readSpireServer(spireServer(federation)).problems, []);
     });
   }
 
@@ -41,7 +42,7 @@ suite('a SpireServer', () => {
 
   for (const [rule, federation, problem] of refusedFederations) {
     test(`is refused with ${rule}, and the problem names the field`, () => {
-      const { problems = [] } = readSpireServer(spireServer(federation));
+      const { problems } = readSpireServer(spireServer(federation));
       assert.match(problems.join('\n'), problem);
     });
   }
@@ -49,8 +50,27 @@ suite('a SpireServer', () => {
   test('may federate with more trust domains where the limit says so', () => {
     const federation = { bundleEndpoint: {}, federatesWith: many(51) };
     const { problems } = readSpireServer(spireServer(federation), { maxFederatedClusters: 60 });
-    assert.equal(problems, undefined);
+    assert.deepEqual(problems, []);
   });
+
+  for (const [what, entry, held] of [
+    ['a port beyond 65535', { bundleEndpointUrl: 'https://c.example:65536/' }, ['c.example']],
+    ['no URL', { bundleEndpointUrl: undefined }, ['c.example']],
+    ['no SPIFFE ID', { endpointSpiffeId: undefined }, ['c.example']],
+    ['no trust domain', { trustDomain: 'C example' }, []],
+    ['the trust domain of the server', { trustDomain: 'a.example' }, []],
+    ['the trust domain of another entry', { trustDomain: 'b.example' }, []],
+  ] as const) {
+    test(`is read without an entry that has ${what}, and with the others`, () => {
+      const c = { ...peerDomain, trustDomain: 'c.example', ...entry };
+      const federation = { bundleEndpoint: {}, federatesWith: [peerDomain, c] };
+      const read = readSpireServer(spireServer(federation));
+      assert.deepEqual(read.spec?.federation?.federatesWith, [peerDomain]);
+      assert.equal(read.problems.length, 1);
+      assert.match(read.problems[0] ?? '', /^spec.*federatesWith/);
+      assert.deepEqual(read.spec && read.held.map(({ trustDomain }) => trustDomain), held);
+    });
+  }
 
   test('of any form is read or refused, and never throws', () => {
     fc.assert(
@@ -58,7 +78,7 @@ suite('a SpireServer', () => {
         const fields = typeof spec === 'object' && spec !== null ? (spec as object) : {};
         const object = { metadata: { name: 'cluster' }, spec: { ...fields, federation } };
         const { spec: read, problems } = readSpireServer(object);
-        assert.equal((read === undefined) !== (problems === undefined), true);
+        assert.equal(read === undefined, read === undefined && problems.length > 0);
         readSpireServer(federation);
       }),
     );
@@ -68,7 +88,7 @@ suite('a SpireServer', () => {
 suite('a SpireServer with a hostile text', () => {
   for (const [what, field, federation] of hostileFederations) {
     test(`is refused with ${what} in ${field}, in a short message that names the field`, () => {
-      const { problems = [] } = readSpireServer(spireServer(federation));
+      const { problems } = readSpireServer(spireServer(federation));
       const found = problems.find((problem) => problem.startsWith(`spec.federation.${field}: `));
       assert.ok(found !== undefined, problems.join().slice(0, 500));
     });
@@ -78,7 +98,7 @@ suite('a SpireServer with a hostile text', () => {
 suite('a SpireServer of another operator', () => {
   test('has its trust domain in the settings of the site', () => {
     const object = { metadata: { name: 'cluster' }, spec: { federation: { bundleEndpoint: {} } } };
-    assert.notEqual(readSpireServer(object).problems, undefined);
+    assert.equal(readSpireServer(object).spec, undefined);
     const { spec } = readSpireServer(object, { trustDomain: 'a.example', clusterName: 'a' });
     assert.deepEqual([spec?.trustDomain, spec?.clusterName], ['a.example', 'a']);
   });
@@ -114,6 +134,6 @@ suite('a SpireServer of another operator', () => {
         httpsWeb: { acme: { ...acme, tosAccepted: 'false' } },
       },
     });
-    assert.match(readSpireServer(server).problems?.join() ?? '', /tosAccepted must be true/);
+    assert.match(readSpireServer(server).problems.join(), /tosAccepted must be true/);
   });
 });

@@ -2,6 +2,7 @@
 // fields in another form and lacks others. Never throws. Pure.
 
 import {
+  selfFederation,
   type SpireServer,
   spireServerKind,
   spireServerName,
@@ -11,6 +12,11 @@ import { applyDefaults } from '../../api/schema/default.ts';
 import { wholeObject } from '../../api/schema/field-error.ts';
 import { prune } from '../../api/schema/prune.ts';
 import { validateRest, validateStructure } from '../../api/schema/validate.ts';
+import {
+  type HeldRelationship,
+  parseRelationship,
+  spireServerOrigin,
+} from '../spire-relationships/parse-relationship.ts';
 
 export type SpireServerSpec = SpireServer['spec'];
 
@@ -21,9 +27,17 @@ export interface SpireDefaults {
   readonly maxFederatedClusters?: number | undefined;
 }
 
+export interface ReadSpec {
+  readonly spec: SpireServerSpec;
+  /** Why entries of `federatesWith` are not in `spec`. Each names its field. */
+  readonly problems: readonly string[];
+  /** The trust domains that these entries name. */
+  readonly held: readonly HeldRelationship[];
+}
+
 export type ReadSpireServer =
-  | { readonly spec: SpireServerSpec; readonly problems?: undefined }
-  /** Each names its field. Never empty. */
+  | ReadSpec
+  /** Nothing of it can be used. Never empty. */
   | { readonly spec?: undefined; readonly problems: readonly string[] };
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -38,17 +52,59 @@ export function readSpireServer(object: unknown, defaults: SpireDefaults = {}): 
   }
   const schema = spireServerKind(defaults.maxFederatedClusters).spec;
   const { value } = prune(schema, ownForm(fieldsOf(spec), defaults));
-  const filled = applyDefaults(schema, value);
-  const errors = validateStructure(schema, filled);
-  validateRest(schema, filled, undefined, errors);
-  if (errors.length > 0) {
-    return {
-      problems: errors.map(
-        ({ field, message }) => `${field === wholeObject ? 'spec' : `spec.${field}`}: ${message}`,
-      ),
-    };
+  const filled = fieldsOf(applyDefaults(schema, value));
+  // An entry that cannot be used does not take the others with it.
+  const { federation } = filled;
+  const entries = fieldsOf(federation)['federatesWith'];
+  const judged = Array.isArray(entries) ? judgeEntries(entries, filled['trustDomain']) : none;
+  const usable =
+    isObject(federation) && judged.problems.length > 0
+      ? { ...filled, federation: { ...federation, federatesWith: judged.usable } }
+      : filled;
+  const errors = validateStructure(schema, usable);
+  validateRest(schema, usable, undefined, errors);
+  if (errors.length === 0) {
+    const { problems, held } = judged;
+    return { spec: usable as unknown as SpireServerSpec, problems, held };
   }
-  return { spec: filled as SpireServerSpec };
+  const others = errors.map(
+    ({ field, message }) => `${field === wholeObject ? 'spec' : `spec.${field}`}: ${message}`,
+  );
+  return { problems: [...judged.problems, ...others] };
+}
+
+interface JudgedEntries {
+  readonly usable: readonly unknown[];
+  readonly problems: readonly string[];
+  readonly held: readonly HeldRelationship[];
+}
+
+const none: JudgedEntries = { usable: [], problems: [], held: [] };
+
+function judgeEntries(entries: readonly unknown[], ownTrustDomain: unknown): JudgedEntries {
+  const usable = new Map<string, unknown>();
+  const held = new Map<string, HeldRelationship>();
+  const problems: string[] = [];
+  for (const [index, entry] of entries.entries()) {
+    const path = `spec.federation.federatesWith[${index}]`;
+    const parsed = parseRelationship(entry, { from: spireServerOrigin, path });
+    if (parsed.relationship === undefined) {
+      problems.push(parsed.problem);
+      if (parsed.held !== undefined) held.set(parsed.held.trustDomain, parsed.held);
+      continue;
+    }
+    const { trustDomain } = parsed.relationship;
+    if (trustDomain === ownTrustDomain) {
+      problems.push(`spec: Invalid value: ${selfFederation}`);
+    } else if (usable.has(trustDomain)) {
+      problems.push(`${path}: ${trustDomain} is there twice, and the first entry counts`);
+    } else usable.set(trustDomain, entry);
+  }
+  return {
+    usable: [...usable.values()],
+    problems,
+    held: [...held.values()].filter(({ trustDomain }) => !usable.has(trustDomain)),
+  };
 }
 
 /** The fields of another operator in the form of ours. */

@@ -7,7 +7,7 @@ import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { itemsIn, recordIn, textIn } from '../members/field-values.ts';
 import { type ExposureType, type TlsRouteVersion, tlsRouteVersions } from './compile-exposure.ts';
-import { federatedTrustDomainVersion } from './relationships.ts';
+import { federatedTrustDomainVersion } from '../spire-relationships/relationships.ts';
 
 export interface ServedApis {
   readonly exposures: ReadonlySet<ExposureType>;

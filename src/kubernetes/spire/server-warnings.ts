@@ -3,10 +3,13 @@
 import { defaultMaxFederatedClusters } from '../../api/kinds/spire-server.ts';
 import type { SpireSettings } from '../settings.ts';
 import type { Warning } from './compile-conditions.ts';
-import { type RelationshipEntry, silentAfterSeconds } from './relationship-status.ts';
-import type { Relationship } from './relationships.ts';
+import {
+  type RelationshipEntry,
+  silentAfterSeconds,
+} from '../spire-relationships/relationship-status.ts';
+import type { Relationship } from '../spire-relationships/parse-relationship.ts';
 import { isTooOld, spireVersionIn } from './server-image.ts';
-import type { StatusDocument } from './sidecar-contract.ts';
+import type { StatusDocument } from '../spire-relationships/sidecar-contract.ts';
 import { serverName } from './spire-names.ts';
 import type { SpireMark } from '../marked/marks.ts';
 

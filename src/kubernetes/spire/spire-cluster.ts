@@ -4,7 +4,6 @@
 import type { Cluster } from '../../api/kinds/cluster.ts';
 import { spireServerName } from '../../api/kinds/spire-server.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
-import { HansaError } from '../../core/errors/error.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
@@ -20,45 +19,47 @@ import {
   type ServerView,
   type Warning,
 } from './compile-conditions.ts';
-import { compileObjects, ownedBy, type ServerObjects } from './compile-objects.ts';
+import { compileObjects, type ServerObjects } from './compile-objects.ts';
 import { trustDomainIn } from './compile-server-conf.ts';
-import { namespaceSelectorOf, objectsOutside, selectorText } from './federation-namespaces.ts';
+import { fitRequest } from '../spire-relationships/fit-request.ts';
 import { EndpointFacts, probeMs } from '../spire-endpoint/endpoint-facts.ts';
 import { readExposure } from '../spire-endpoint/exposure-state.ts';
 import { bundleSources, exchangeBundles, tellPeers } from '../spire-peers/peer-bundles.ts';
+import { handOver, type HandOverParts, withdrawRemoved } from '../spire-relationships/hand-over.ts';
+import { outsideWarning, selectedNamespaces } from '../spire-relationships/namespace-limits.ts';
 import { ObjectApplier, type ObjectOutcome } from './object-applier.ts';
-import { readSpireServer, type SpireServerSpec } from './read-spire-server.ts';
+import { type ReadSpec, readSpireServer, type SpireServerSpec } from './read-spire-server.ts';
 import {
   countRelationships,
   counterpartWarnings,
   type OtherServer,
   type RelationshipEntry,
   relationshipEntries,
-} from './relationship-status.ts';
+  sidecarDoubt,
+} from '../spire-relationships/relationship-status.ts';
 import {
-  compileFederatedTrustDomains,
-  federatedTrustDomainKind,
-  federatedTrustDomainVersion,
-  isOwnObject,
   type Relationships,
   relationshipsOf,
   trustDomainsWithBundle,
-} from './relationships.ts';
+} from '../spire-relationships/relationships.ts';
 import { ServedApiReader, type ServedApis } from './served-apis.ts';
 import { serverWarnings } from './server-warnings.ts';
 import {
   parseStatusDocument,
+  type RelationshipsDocument,
+  requestDigest,
+  requestText,
   staleAfterSeconds,
   statusKey,
   statusMapName,
   type StatusDocument,
-} from './sidecar-contract.ts';
+} from '../spire-relationships/sidecar-contract.ts';
 import type { SpireMark } from '../marked/marks.ts';
 import { latest } from './latest.ts';
 import { serverName } from './spire-names.ts';
 import { serversPath, SpireWatches } from './spire-watches.ts';
 import { UnwatchedObjects } from './unwatched-objects.ts';
-import { withUsableBundles } from './usable-bundles.ts';
+import { withUsableBundles } from '../spire-relationships/usable-bundles.ts';
 import { writeSpireStatus } from './write-spire-status.ts';
 
 export type SpireContext = Pick<
@@ -99,7 +100,7 @@ const secretMs = 10_000;
 /** One run of the controller. */
 interface Work {
   readonly object: ClusterObject;
-  readonly spec: SpireServerSpec;
+  readonly read: ReadSpec;
   readonly run: ReconcileContext;
   readonly apis: ServedApis;
   readonly by: HandsOver;
@@ -130,6 +131,8 @@ export class SpireCluster {
   #state: ServerState | undefined;
   /** Another operator's CRD has no field for relationships, so the API server drops them. */
   #isPruned = false;
+  /** Whether the current run has handed over the relationships. */
+  #isHandedOver = false;
 
   /** Throws where the Cluster cannot be connected, for example because its CA is no certificate. */
   constructor(options: SpireClusterOptions) {
@@ -194,11 +197,30 @@ export class SpireCluster {
       }
       return undefined;
     }
+    this.#isHandedOver = false;
+    try {
+      return await this.#reconcileServer(object, run);
+    } finally {
+      // Whatever keeps the rest from being applied, a removed trust domain loses its trust.
+      if (!this.#isHandedOver && name === spireServerName) {
+        await withdrawRemoved(this.#handOverParts(object, run), this.mark.namespace);
+      }
+    }
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  async #reconcileServer(
+    object: ClusterObject,
+    run: ReconcileContext,
+  ): Promise<ReconcileResult | undefined> {
     const read = this.#read(object);
     if (read.spec === undefined) {
       const { name: cluster } = this.cluster.metadata;
       const advice = adviceFor(read.problems, cluster);
-      const message = `${read.problems.join('. ')}.${advice} Nothing was changed.`;
+      const message = `${read.problems.join('. ')}.${advice}`;
       return this.#refuse(object, run, { reason: 'Invalid', message });
     }
     const moved = await this.#movedTrustDomain(read.spec);
@@ -214,42 +236,43 @@ export class SpireCluster {
       cluster,
       mark,
       spec,
-      relationships: relationshipsOf(spec, domains ?? [], mark.className),
+      relationships: relationshipsOf(read, domains ?? [], mark.className),
       watches: this.#watches,
       reported: this.#reported(this.#watches.mapValue(statusMapName, statusKey)),
     });
     const by = this.#handsOver(apis);
     const { relationships, warnings } =
       by === 'ControllerManager' ? withUsableBundles(exchanged) : exchanged;
-    const selected = this.#selectedNamespaces(spec, by);
+    const selected = selectedNamespaces(spec, by, this.#watches);
     // The first list wakes the controller.
     if (selected === undefined) return undefined;
     if ('reason' in selected) return this.#refuse(object, run, selected);
-    return this.#operate({ object, spec, run, apis, by, relationships, warnings, ...selected });
-  }
-
-  close(): void {
-    this.#client.close();
+    return this.#operate({ object, read, run, apis, by, relationships, warnings, ...selected });
   }
 
   async #operate(work: Work): Promise<ReconcileResult> {
-    const { object, spec, run, by, relationships } = work;
-    const objects = this.#compile(work);
+    const { object, read, run, by, relationships } = work;
+    const { spec } = read;
+    const request = this.#requestOf(work);
+    const objects = this.#compile(work, request?.document);
+    const className = by === 'ControllerManager' ? this.mark.className : undefined;
+    const parts = this.#handOverParts(object, run);
+    const handedOver = await handOver(parts, relationships, objects.request, className);
+    this.#isHandedOver = true;
     const secret = await this.#facts.judgeSecret(spec, objects);
     if (secret.problem?.isFatal === true) {
-      const { reason, message } = secret.problem;
-      await this.#refuse(object, run, { reason, message: `${message} Nothing was changed.` });
+      await this.#refuse(object, run, secret.problem);
       return { requeueAfterMs: secretMs };
     }
-    const outcomes = await this.#apply(work, objects);
+    const outcomes = [...handedOver, ...(await this.#apply(work, objects))];
     const exposed = exposureOf(objects, outcomes);
     const authorities = this.#watches.mapValue(spec.bundleConfigMap, 'bundle.crt');
     const probe = await this.#facts.probe(spec, exposed?.host, authorities, run.signal);
     const reported = this.#reported(this.#watches.mapValue(statusMapName, statusKey));
     const nowMs = this.#options.context.clock.now();
-    const { list } = relationships;
+    const { list, held } = relationships;
     const known = knownEntries(object);
-    const entries = relationshipEntries({ relationships: list, reported, by, known, nowMs });
+    const entries = relationshipEntries({ relationships: list, held, reported, by, known, nowMs });
     const { settings } = this.#options;
     const question = {
       settings,
@@ -261,20 +284,22 @@ export class SpireCluster {
       bundled: trustDomainsWithBundle(this.#watches.domains() ?? [], this.mark.className),
       nowMs,
     };
-    const outside = this.#outside(spec, by);
+    const outside = outsideWarning(spec, by, this.#watches, this.mark.className);
     const warnings: readonly Warning[] = [
       ...(outside === undefined ? [] : [outside]),
       ...work.warnings,
       ...(secret.warning === undefined ? [] : [secret.warning]),
-      ...relationships.problems.map(
-        ({ message }): Warning => ({ reason: 'Relationship', message }),
-      ),
+      ...[
+        ...relationships.problems.map(({ message }) => message),
+        ...(request?.problems ?? []),
+      ].map((message): Warning => ({ reason: 'Relationship', message })),
       ...counterpartWarnings(spec.trustDomain, list, this.#others()),
       ...serverWarnings(question),
     ];
     const view: ServerView = {
       generation: object.metadata.generation,
       refusal: undefined,
+      entryProblems: read.problems,
       isFederated: spec.federation?.enabled === true,
       outcomes,
       exposure: objects.exposure,
@@ -282,7 +307,11 @@ export class SpireCluster {
       rejection: exposed?.rejection,
       probe,
       isCreateOnly: spec.createOnly,
-      relationships: { ...countRelationships(entries), excluded: reported?.excludedEntries ?? 0 },
+      relationships: {
+        ...countRelationships(entries),
+        excluded: reported?.excludedEntries ?? 0,
+        doubt: sidecarDoubt(reported, request?.digest),
+      },
       warnings,
     };
     await this.#report(object, run, view, entries);
@@ -293,110 +322,79 @@ export class SpireCluster {
     return { requeueAfterMs: isLeaving ? leavingMs : probeMs };
   }
 
-  #compile({ object, spec, apis, by, relationships, namespaces }: Work): ServerObjects {
+  /** Undefined: the cluster needs no sidecar, or the site has no image for it. */
+  #requestOf({ read: { spec }, by, relationships, namespaces }: Work) {
+    if (by !== 'Sidecar' || this.#options.settings.sidecarImage === undefined) return undefined;
+    const fitted = fitRequest({
+      trustDomain: spec.trustDomain,
+      staleAfterSeconds,
+      withholdStaleBundles: spec.federation?.withholdStaleBundles ?? false,
+      // The SpireServer names these trust domains, so relationships that were made by hand become its own.
+      adoptExisting: true,
+      ...(namespaces !== undefined && { namespaces }),
+      relationships: relationships.list,
+      held: relationships.held,
+    });
+    return { ...fitted, digest: requestDigest(requestText(fitted.document)) };
+  }
+
+  #compile(
+    { object, read, apis }: Work,
+    relationships: RelationshipsDocument | undefined,
+  ): ServerObjects {
     const { settings } = this.#options;
-    const sidecarImage = by === 'Sidecar' ? settings.sidecarImage : undefined;
-    return compileObjects(spec, {
+    return compileObjects(read.spec, {
       namespace: this.mark.namespace,
       uid: object.metadata.uid,
       served: apis.exposures,
       tlsRouteVersion: apis.tlsRouteVersion,
       image: settings.serverImage,
-      sidecarImage,
-      relationships:
-        sidecarImage === undefined
-          ? undefined
-          : {
-              trustDomain: spec.trustDomain,
-              staleAfterSeconds,
-              withholdStaleBundles: spec.federation?.withholdStaleBundles ?? false,
-              // The SpireServer names these trust domains, so relationships that were made by hand become its own.
-              adoptExisting: true,
-              ...(namespaces !== undefined && { namespaces }),
-              relationships: relationships.list,
-            },
+      sidecarImage: relationships && settings.sidecarImage,
+      relationships,
     });
   }
 
-  /** Undefined until they are read. */
-  #selectedNamespaces(
-    spec: SpireServerSpec,
-    by: HandsOver,
-  ): Pick<Work, 'namespaces'> | Refusal | undefined {
-    const selector = namespaceSelectorOf(spec);
-    // spire-controller-manager writes the entries, so an admission policy limits them.
-    const isWatched = selector !== undefined && by === 'Sidecar';
-    try {
-      const view = this.#watches.namespaces(isWatched ? selectorText(selector) : undefined);
-      if (!isWatched) return { namespaces: undefined };
-      if (view?.failure === undefined) return view && { namespaces: view.names };
-      const message = `The site cannot list the namespaces that federation.namespaceSelector selects: ${view.failure} Give the site its rights: hansa spire install CLUSTER --kubeconfig FILE. Nothing was changed.`;
-      return { reason: 'NamespacesUnknown', message };
-    } catch (error) {
-      if (!(error instanceof HansaError)) throw error;
-      const message = `spec.federation.namespaceSelector: ${error.message}. Nothing was changed.`;
-      return { reason: 'Invalid', message };
-    }
-  }
-
-  /** Where an object was written before the admission policy, or the cluster has none. */
-  #outside(spec: SpireServerSpec, by: HandsOver): Warning | undefined {
-    const selector = namespaceSelectorOf(spec);
-    if (selector === undefined || by !== 'ControllerManager') return undefined;
-    const { objects, failure } = this.#watches.workloadIdentities();
-    if (failure !== undefined) {
-      const message = `The site cannot see which objects federation.namespaceSelector does not limit: ${failure} Give the site its rights: hansa spire install CLUSTER --kubeconfig FILE.`;
-      return { reason: 'OutsideNamespaces', message };
-    }
-    const names = objectsOutside(objects, selector, this.mark.className);
-    if (names.length === 0) return undefined;
-    const message = `These objects federate, and federation.namespaceSelector does not limit them: ${names.join(', ')}. Give each ClusterSPIFFEID the same namespaceSelector, or remove its federatesWith.`;
-    return { reason: 'OutsideNamespaces', message };
-  }
-
-  async #apply(work: Work, objects: ServerObjects): Promise<readonly ObjectOutcome[]> {
-    const { object, spec, run, by, relationships } = work;
+  #applier(object: ClusterObject, run: ReconcileContext): ObjectApplier {
     const { uid, generation } = object.metadata;
     this.#unwatched.follow(generation);
-    const applier = new ObjectApplier({
+    return new ObjectApplier({
       client: this.#client,
       term: { epoch: run.epoch ?? 0, mayWrite: run.mayWrite ?? (() => true) },
       site: this.#options.context.trustDomain.name,
       owner: uid,
-      createOnly: spec.createOnly,
+      createOnly: object.spec?.['createOnly'] === true,
       cached: (manifest) => this.#watches.cached(manifest),
       isWatched: (manifest) => this.#watches.isWatched(manifest),
       unwatched: this.#unwatched,
     });
-    const domains =
-      by === 'ControllerManager'
-        ? compileFederatedTrustDomains(relationships, this.mark.className)
-        : [];
-    const names = new Set(domains.map(({ metadata }) => metadata.name));
-    const formerDomains = (this.#watches.domains() ?? [])
-      .filter((each) => isOwnObject(each) && !names.has(each.metadata.name))
-      .map(({ metadata: { name } }) => ({
-        apiVersion: federatedTrustDomainVersion,
-        kind: federatedTrustDomainKind,
-        metadata: { name },
-      }));
+  }
+
+  #handOverParts(object: ClusterObject, run: ReconcileContext): HandOverParts {
+    return { object, applier: this.#applier(object, run), watches: this.#watches };
+  }
+
+  async #apply(
+    { object, run }: Work,
+    { unwanted, wanted }: ServerObjects,
+  ): Promise<readonly ObjectOutcome[]> {
+    const applier = this.#applier(object, run);
     const outcomes: ObjectOutcome[] = [];
-    for (const manifest of [...objects.unwanted, ...formerDomains]) {
-      outcomes.push(await applier.remove(manifest));
-    }
-    for (const manifest of [...objects.wanted, ...domains.map((each) => ownedBy(each, uid))]) {
-      outcomes.push(await applier.apply(manifest));
-    }
+    for (const manifest of unwanted) outcomes.push(await applier.remove(manifest));
+    for (const manifest of wanted) outcomes.push(await applier.apply(manifest));
     return outcomes;
   }
 
-  /** Reports only that nothing was changed, and why. */
+  /** Reports only why the server stays as it is. */
   async #refuse(
     object: ClusterObject,
     run: ReconcileContext,
     refusal: Refusal,
   ): Promise<ReconcileResult> {
-    const view = refusedView(object.metadata.generation, refusal);
+    const { reason, message } = refusal;
+    const view = refusedView(object.metadata.generation, {
+      reason,
+      message: `${message} The server stays as it is. Only removals from federatesWith are applied.`,
+    });
     await this.#report(object, run, view, knownEntries(object));
     // Commands and metrics show the one server, whatever a second SpireServer says.
     if (object.metadata.name === spireServerName) this.#settle(this.#stateOf(view, []));
@@ -439,7 +437,7 @@ export class SpireCluster {
     if (before === undefined || before === trustDomain) return undefined;
     return {
       reason: 'TrustDomainChanged',
-      message: `The server runs with the trust domain ${before}, and spec.trustDomain is ${trustDomain}. A SPIRE server cannot change it: all identities and relationships start from scratch. Set spec.trustDomain back, or delete the SpireServer with its volume claim spire-data-${serverName}-0 and create it again. Nothing was changed.`,
+      message: `The server runs with the trust domain ${before}, and spec.trustDomain is ${trustDomain}. A SPIRE server cannot change it: all identities and relationships start from scratch. Set spec.trustDomain back, or delete the SpireServer with its volume claim spire-data-${serverName}-0 and create it again.`,
     };
   }
 

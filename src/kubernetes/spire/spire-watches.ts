@@ -15,9 +15,15 @@ import type { Log } from '../../core/log/log.ts';
 import { changeSource, type Source } from '../../core/reconcile/source.ts';
 import { type ClusterObject, readClusterObject } from '../sync/read-cluster-object.ts';
 import { tlsRouteVersionOf } from './compile-exposure.ts';
-import { workloadIdentityKinds, workloadIdentityVersion } from './federation-namespaces.ts';
+import {
+  workloadIdentityKinds,
+  workloadIdentityVersion,
+} from '../spire-relationships/federation-namespaces.ts';
 import type { LiveObject } from './object-applier.ts';
-import { federatedTrustDomainKind, federatedTrustDomainVersion } from './relationships.ts';
+import {
+  federatedTrustDomainKind,
+  federatedTrustDomainVersion,
+} from '../spire-relationships/relationships.ts';
 import type { ServedApis } from './served-apis.ts';
 
 export interface WatchesOptions {

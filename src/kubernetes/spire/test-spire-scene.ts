@@ -15,14 +15,22 @@ import { syncedSite } from '../../server/resources/test-synced-site.ts';
 import { builtInResources } from '../../../test/fakes/memory-kube/built-in-resources.ts';
 import { runControllers } from '../../../test/fakes/memory-kube/cluster-controllers.ts';
 import { customResource } from '../../../test/fakes/memory-kube/custom-resources.ts';
+import { KubeFailure } from '../../../test/fakes/memory-kube/kube-failure.ts';
 import { type AccessRequest, MemoryKube } from '../../../test/fakes/memory-kube/memory-kube.ts';
 import { MemoryKubeClient } from '../../../test/fakes/memory-kube/memory-kube-client.ts';
 import type { Resource } from '../../../test/fakes/memory-kube/resource.ts';
 import { unmarkedController } from '../controllers/unmarked-controller.ts';
 import type { LiveObject } from './object-applier.ts';
 import type { SpireMark } from '../marked/marks.ts';
+import {
+  relationshipsKey,
+  relationshipsMapName,
+  requestDigest,
+  statusKey,
+  statusMapName,
+} from '../spire-relationships/sidecar-contract.ts';
 import { startSpire } from './start-spire.ts';
-import { namespace, spireServer } from './test-spire-servers.ts';
+import { namespace, peerDomain, spireServer } from './test-spire-servers.ts';
 
 /** Controllers write specs without defaults. */
 const defaultMark: SpireMark = {
@@ -98,6 +106,8 @@ export class TestSpireCluster {
   /** Single objects that the site asked for, as `roles/spire-server`. */
   readonly reads: string[] = [];
   readonly forbidden = new Set<string>();
+  /** Writes of the site that a webhook answers with an error. */
+  breaks: ((request: AccessRequest) => boolean) | undefined;
 
   constructor(name: string, clock: VirtualClock, extra: readonly ExtraKind[]) {
     this.kube = new MemoryKube({
@@ -167,6 +177,31 @@ export class TestSpireCluster {
     this.kube.put(plural, found.metadata.namespace ?? '', name, change(found));
   }
 
+  /** What the sidecar reports of b.example, after it carried out its request. */
+  sidecarReports(nowMs: number, fields: object, document: object = {}): void {
+    const data = this.find('configmaps', relationshipsMapName)?.['data'];
+    const text = (data as Readonly<Record<string, string>> | undefined)?.[relationshipsKey] ?? '';
+    const status = {
+      observedAt: new Date(nowMs).toISOString(),
+      request: requestDigest(text),
+      relationships: [
+        {
+          trustDomain: 'b.example',
+          bundleEndpointURL: peerDomain.bundleEndpointUrl,
+          profile: 'https_spiffe',
+          hasBundle: true,
+          kept: false,
+          ...fields,
+        },
+      ],
+      ...document,
+    };
+    this.edit('configmaps', statusMapName, (object) => ({
+      ...object,
+      data: { [statusKey]: JSON.stringify(status) },
+    }));
+  }
+
   /** What the StatefulSet controller does when the Pod is ready. */
   makeReady(): void {
     this.edit('statefulsets', 'spire-server', (object) => ({
@@ -188,11 +223,17 @@ export class TestSpireCluster {
     return found && `${found.status} ${found.reason}`;
   }
 
-  #allows({ user, verb, resource, isStatus, name }: AccessRequest): boolean {
+  #allows(request: AccessRequest): boolean {
+    const { user, verb, resource, isStatus, name } = request;
     if (user !== siteUser) return true;
     const what = `${verb} ${resource}${isStatus ? '/status' : ''}`;
     if (verb === 'get') this.reads.push(`${resource}/${name}`);
-    if (!['get', 'list', 'watch'].includes(verb)) this.writes.push(`${what} ${name}`.trim());
+    if (!['get', 'list', 'watch'].includes(verb)) {
+      this.writes.push(`${what} ${name}`.trim());
+      if (this.breaks?.(request) === true) {
+        throw new KubeFailure(500, 'InternalError', 'failed calling webhook');
+      }
+    }
     return !this.forbidden.has(what);
   }
 }

@@ -131,7 +131,7 @@ export const refusedFederations: readonly (readonly [
   [
     'its own trust domain',
     { bundleEndpoint: {}, federatesWith: [{ ...peerDomain, trustDomain: 'a.example' }] },
-    /^spec: .*a trust domain cannot federate with itself/,
+    /^spec\b.*a trust domain cannot federate with itself/,
   ],
   [
     'a URL without TLS',
@@ -148,6 +148,47 @@ export const refusedFederations: readonly (readonly [
       federatesWith: [{ ...peerDomain, bundleEndpointUrl: 'https://user:pass@b.example/' }],
     },
     /^spec\.federation\.federatesWith\[0\]\.bundleEndpointUrl: /,
+  ],
+  ...[
+    'https://b.example:65536/',
+    'https://b.example:8443x/',
+    'https://[::1/',
+    'https://%zz/',
+    'https://b.example/%zz',
+    'https://256.1.1.1/',
+  ].map(
+    (bundleEndpointUrl) =>
+      [
+        `the URL ${bundleEndpointUrl}`,
+        { bundleEndpoint: {}, federatesWith: [{ ...peerDomain, bundleEndpointUrl }] },
+        /^spec\.federation\.federatesWith\[0\]\.bundleEndpointUrl: /,
+      ] as const,
+  ),
+  ...['spiffe://b.example/..', 'spiffe://b.example/./a', 'spiffe://b.example/a/../b'].map(
+    (endpointSpiffeId) =>
+      [
+        `the SPIFFE ID ${endpointSpiffeId}`,
+        { bundleEndpoint: {}, federatesWith: [{ ...peerDomain, endpointSpiffeId }] },
+        /^spec\.federation\.federatesWith\[0\]\.endpointSpiffeId: /,
+      ] as const,
+  ),
+  [
+    'an address that is none',
+    { bundleEndpoint: { address: '256.0.0.1' } },
+    /^spec\.federation\.bundleEndpoint\.address: /,
+  ],
+  ...[8080, 8081, 9402].map(
+    (port) =>
+      [
+        `port ${port}, which the server has for something else`,
+        { bundleEndpoint: { port } },
+        /^spec\.federation\.bundleEndpoint: .*port must not be/,
+      ] as const,
+  ),
+  [
+    'a range of addresses that is none',
+    { bundleEndpoint: {}, networkPolicy: { fromCIDRs: ['999.1.1.1/8'] } },
+    /^spec\.federation\.networkPolicy\.fromCIDRs\[0\]: /,
   ],
   [
     'one trust domain twice',

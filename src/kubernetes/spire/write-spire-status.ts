@@ -7,7 +7,7 @@ import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditions.ts';
 import type { ClusterObject } from '../sync/read-cluster-object.ts';
-import type { RelationshipEntry } from './relationship-status.ts';
+import type { RelationshipEntry } from '../spire-relationships/relationship-status.ts';
 
 export interface StatusWriteOptions {
   readonly client: Pick<KubeClient, 'replace'>;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { compileFederatedTrustDomains, relationshipsOf } from './relationships.ts';
-import { peerDomain, specOf } from './test-spire-servers.ts';
+import { peerDomain, specOf } from '../spire/test-spire-servers.ts';
 
 const className = 'ours';
 
@@ -22,8 +22,10 @@ function federated(name: string, spec: object = {}, labels: object = {}) {
   };
 }
 
+const none = { held: [] };
 const spec = specOf({ bundleEndpoint: {}, federatesWith: [peerDomain] });
-const of = (...objects: readonly unknown[]) => relationshipsOf(spec, objects, className);
+const of = (...objects: readonly unknown[]) =>
+  relationshipsOf({ spec, ...none }, objects, className);
 
 suite('the relationships of a SPIRE server', () => {
   test('come from its SpireServer and from objects of users', () => {
@@ -53,7 +55,7 @@ suite('the relationships of a SPIRE server', () => {
       bundleEndpoint: {},
       federatesWith: [{ ...peerDomain, trustDomainBundle: '{"keys":[]}' }],
     });
-    const relationships = relationshipsOf(bundled, [], className);
+    const relationships = relationshipsOf({ spec: bundled, ...none }, [], className);
     assert.equal(relationships.list[0]?.bundle, '{"keys":[]}');
     const [written] = compileFederatedTrustDomains(relationships, className);
     assert.match(JSON.stringify(written), /"trustDomainBundle":"\{/);
@@ -66,8 +68,11 @@ suite('the relationships of a SPIRE server', () => {
 
   test('are none while federation is off', () => {
     const off = specOf({ enabled: false, bundleEndpoint: {}, federatesWith: [peerDomain] });
-    assert.deepEqual(relationshipsOf(off, [federated('c')], className).list, []);
-    assert.deepEqual(relationshipsOf(specOf(), [federated('c')], className).list, []);
+    assert.deepEqual(relationshipsOf({ spec: off, ...none }, [federated('c')], className).list, []);
+    assert.deepEqual(
+      relationshipsOf({ spec: specOf(), ...none }, [federated('c')], className).list,
+      [],
+    );
   });
 
   test('of one trust domain count once, and a contradiction is a problem', () => {
@@ -154,7 +159,7 @@ suite('objects for spire-controller-manager', () => {
           profile: 'https_web' as const,
           from: 'SpireServer',
         }));
-        const names = compileFederatedTrustDomains({ list, problems: [] }, className).map(
+        const names = compileFederatedTrustDomains({ list, ...none, problems: [] }, className).map(
           ({ metadata }) => metadata.name,
         );
         assert.equal(new Set(names).size, trustDomains.length);

@@ -1,8 +1,9 @@
 // The contract between the controller of SpireServers and `hansa spire-sidecar`: two ConfigMaps in the namespace of
 // the SPIRE server. The controller creates both and writes the first one. The sidecar writes the second one. Pure.
 
+import { createHash } from 'node:crypto';
 import { isObject } from '../../api/schema/json.ts';
-import type { Relationship } from './relationships.ts';
+import type { HeldRelationship, Relationship } from './parse-relationship.ts';
 
 /** The sidecar may get, list and watch it by this name. */
 export const relationshipsMapName = 'spire-server-federation-relationships';
@@ -33,7 +34,17 @@ export interface RelationshipsDocument {
   readonly namespaces?: readonly string[];
   /** All that the server should have. Without federation: none. */
   readonly relationships: readonly Relationship[];
+  /** The sidecar neither changes nor removes what the server has of these trust domains. */
+  readonly held: readonly HeldRelationship[];
 }
+
+/** As it is in the ConfigMap. */
+export const requestText = (document: RelationshipsDocument): string =>
+  `${JSON.stringify(document, undefined, 2)}\n`;
+
+/** Names one version of the request. */
+export const requestDigest = (text: string): string =>
+  createHash('sha256').update(text).digest('hex');
 
 /** What the sidecar sees of one relationship. Also of removed ones whose bundle it keeps. */
 export interface RelationshipStatus {
@@ -72,6 +83,10 @@ export interface StatusDocument {
   readonly spireVersion?: string;
   /** Why the sidecar cannot do its work, for example because the socket is missing. */
   readonly problem?: string;
+  /** The digest of the request that the sidecar has carried out, as far as it could. */
+  readonly request?: string;
+  /** Parts of the request that the sidecar refuses, and why. */
+  readonly refusals?: readonly string[];
   /** How many entries may not federate because of their namespace, and would otherwise. */
   readonly excludedEntries?: number;
   readonly relationships: readonly RelationshipStatus[];
@@ -81,6 +96,8 @@ export interface StatusDocument {
 const mostStatusBytes = 1024 * 1024;
 const mostRelationships = 1000;
 const mostTextLength = 2048;
+/** More would not fit into a condition. */
+export const mostRefusals = 20;
 /** More than there are classes of errors, and buckets. */
 const mostCounts = 32;
 
@@ -98,11 +115,17 @@ export function parseStatusDocument(text: unknown): StatusDocument | undefined {
   if (!isTime(observedAt) || !Array.isArray(relationships)) return undefined;
   const spireVersion = textOf(value['spireVersion']);
   const problem = textOf(value['problem']);
-  const { excludedEntries } = value;
+  const request = textOf(value['request']);
+  const { excludedEntries, refusals } = value;
+  const refused = Array.isArray(refusals)
+    ? refusals.slice(0, mostRefusals).flatMap((each) => textOf(each) ?? [])
+    : [];
   return {
     observedAt,
     ...(spireVersion !== undefined && { spireVersion }),
     ...(problem !== undefined && { problem }),
+    ...(request !== undefined && { request }),
+    ...(refused.length > 0 && { refusals: refused }),
     ...(isCount(excludedEntries) && { excludedEntries }),
     relationships: relationships.slice(0, mostRelationships).flatMap((each) => statusOf(each)),
   };

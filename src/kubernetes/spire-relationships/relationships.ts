@@ -4,53 +4,47 @@
 import { createHash } from 'node:crypto';
 import type { JsonObject } from '../../api/object.ts';
 import { isObject } from '../../api/schema/json.ts';
-import { SpiffeId } from '../../api/values/spiffe-id.ts';
-import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { type Manifest, ownLabels } from '../../core/kube/manifests/manifest.ts';
-import type { SpireServerSpec } from './read-spire-server.ts';
-
-/** One trust domain that SPIRE fetches the bundle of. */
-export interface Relationship {
-  readonly trustDomain: string;
-  readonly bundleEndpointURL: string;
-  readonly profile: 'https_spiffe' | 'https_web';
-  /** Of the profile https_spiffe. */
-  readonly endpointSpiffeID?: string;
-  /** A bundle as SPIFFE JSON for the first contact, where the object has one. */
-  readonly bundle?: string;
-  /** `SpireServer`, or the name of a ClusterFederatedTrustDomain. */
-  readonly from: string;
-}
+import {
+  type HeldRelationship,
+  type ParsedRelationship,
+  parseRelationship,
+  type Relationship,
+  relationshipOf,
+  spireServerOrigin,
+} from './parse-relationship.ts';
+import type { ReadSpec } from '../spire/read-spire-server.ts';
 
 export interface RelationshipProblem {
   readonly from: string;
-  readonly reason: 'OtherClass' | 'Malformed' | 'OwnTrustDomain' | 'Duplicate';
+  readonly reason: 'Malformed' | 'OwnTrustDomain' | 'Duplicate';
   readonly message: string;
 }
 
 export interface Relationships {
   /** By trust domain, in its order. */
   readonly list: readonly Relationship[];
+  /** Trust domains of entries that cannot be used. What the server has of them stays as it is. */
+  readonly held: readonly HeldRelationship[];
   readonly problems: readonly RelationshipProblem[];
 }
 
 export const federatedTrustDomainVersion = 'spire.spiffe.io/v1alpha1';
 export const federatedTrustDomainKind = 'ClusterFederatedTrustDomain';
-/** A URL, a bundle and other fields of one object, which a hostile user wrote. */
-const mostBundleBytes = 256 * 1024;
 
 /**
  * `objects` are all ClusterFederatedTrustDomains of the cluster. Only those of our class count. Of two for one
- * trust domain, `federatesWith` comes first, and then the first by name.
+ * trust domain, `federatesWith` comes first, and then the first by name. `held` are those of `federatesWith`.
  */
 export function relationshipsOf(
-  spec: SpireServerSpec,
+  { spec, held }: Pick<ReadSpec, 'spec' | 'held'>,
   objects: readonly unknown[],
   className: string,
 ): Relationships {
   const federation = spec.federation?.enabled === true ? spec.federation : undefined;
-  if (federation === undefined) return { list: [], problems: [] };
+  if (federation === undefined) return { list: [], held: [], problems: [] };
   const found = new Map<string, Relationship>();
+  const kept = new Map(held.map((each) => [each.trustDomain, each]));
   const problems: RelationshipProblem[] = [];
   const add = (relationship: Relationship): void => {
     const { trustDomain, from } = relationship;
@@ -65,17 +59,8 @@ export function relationshipsOf(
       problems.push({ from, reason: 'Duplicate', message });
     }
   };
-  for (const other of federation.federatesWith ?? []) {
-    add({
-      trustDomain: other.trustDomain,
-      bundleEndpointURL: other.bundleEndpointUrl,
-      profile: other.bundleEndpointProfile,
-      ...(other.bundleEndpointProfile === 'https_spiffe' &&
-        other.endpointSpiffeId !== undefined && { endpointSpiffeID: other.endpointSpiffeId }),
-      ...(other.trustDomainBundle !== undefined &&
-        other.trustDomainBundle !== '' && { bundle: other.trustDomainBundle }),
-      from: 'SpireServer',
-    });
+  for (const entry of federation.federatesWith ?? []) {
+    add(relationshipOf(entry, spireServerOrigin));
   }
   const sorted = objects
     .map((object) => ({ object, name: nameOf(object) }))
@@ -83,12 +68,23 @@ export function relationshipsOf(
   for (const { object, name } of sorted) {
     // What this operator wrote comes from `federatesWith`.
     if (isOwnObject(object)) continue;
-    const read = readObject(object, name, className);
-    if ('reason' in read) problems.push(read);
-    else add(read);
+    const objectSpec = fieldsOf(fieldsOf(object)['spec']);
+    if ((objectSpec['className'] ?? '') !== className) continue;
+    const parsed = parseObject(objectSpec, name);
+    if (parsed.relationship !== undefined) {
+      add(parsed.relationship);
+      continue;
+    }
+    const from = `${federatedTrustDomainKind} ${name}`;
+    problems.push({ from, reason: 'Malformed', message: `${parsed.problem}.` });
+    if (parsed.held !== undefined) kept.set(parsed.held.trustDomain, parsed.held);
   }
   const list = [...found.values()].toSorted((a, b) => (a.trustDomain < b.trustDomain ? -1 : 1));
-  return { list, problems: problems.filter(({ reason }) => reason !== 'OtherClass') };
+  return {
+    list,
+    held: [...kept.values()].filter((each) => !found.has(each.trustDomain)),
+    problems,
+  };
 }
 
 function isSameEndpoint(a: Relationship, b: Relationship): boolean {
@@ -105,67 +101,19 @@ const fieldsOf = (value: unknown): Fields => (isObject(value) ? value : {});
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 const nameOf = (object: unknown): string => textOf(fieldsOf(fieldsOf(object)['metadata'])['name']);
 
-/** An object of a user, whose schema the API server checked, but not the grammar of its values. */
-function readObject(
-  object: unknown,
-  name: string,
-  className: string,
-): Relationship | RelationshipProblem {
+/** The fields of a user's object in the form of `federatesWith`. */
+function parseObject(spec: Fields, name: string): ParsedRelationship {
+  const { trustDomain, bundleEndpointURL, bundleEndpointProfile, trustDomainBundle } = spec;
+  const { type, endpointSPIFFEID } = fieldsOf(bundleEndpointProfile);
   const from = `${federatedTrustDomainKind} ${name}`;
-  const spec = fieldsOf(fieldsOf(object)['spec']);
-  const malformed = (what: string): RelationshipProblem => ({
-    from,
-    reason: 'Malformed',
-    message: `${from}: ${what}`,
-  });
-  if ((spec['className'] ?? '') !== className) {
-    return { from, reason: 'OtherClass', message: `${from} is of another class.` };
-  }
-  const trustDomain = textOf(spec['trustDomain']);
-  if (!isTrustDomain(trustDomain)) return malformed('spec.trustDomain is not a trust domain.');
-  const url = textOf(spec['bundleEndpointURL']);
-  if (!isEndpointURL(url)) {
-    return malformed('spec.bundleEndpointURL must be an https URL without user information.');
-  }
-  const bundle = spec['trustDomainBundle'];
-  if (bundle !== undefined && (typeof bundle !== 'string' || bundle.length > mostBundleBytes)) {
-    return malformed('spec.trustDomainBundle is too large.');
-  }
-  const { type, endpointSPIFFEID } = fieldsOf(spec['bundleEndpointProfile']);
-  const common = {
+  const entry = {
     trustDomain,
-    bundleEndpointURL: url,
-    ...(typeof bundle === 'string' && bundle !== '' && { bundle }),
-    from,
+    bundleEndpointUrl: bundleEndpointURL,
+    bundleEndpointProfile: type,
+    endpointSpiffeId: endpointSPIFFEID,
+    trustDomainBundle,
   };
-  if (type === 'https_web') return { ...common, profile: 'https_web' };
-  if (type !== 'https_spiffe') return malformed('spec.bundleEndpointProfile.type is unknown.');
-  if (!isSpiffeID(endpointSPIFFEID)) {
-    return malformed('spec.bundleEndpointProfile.endpointSPIFFEID is not a SPIFFE ID.');
-  }
-  return { ...common, profile: 'https_spiffe', endpointSpiffeID: endpointSPIFFEID };
-}
-
-export function isTrustDomain(text: string): boolean {
-  try {
-    return TrustDomain.parse(text).name === text;
-  } catch {
-    return false;
-  }
-}
-
-export function isSpiffeID(value: unknown): value is string {
-  try {
-    return typeof value === 'string' && SpiffeId.parse(value).toString() === value;
-  } catch {
-    return false;
-  }
-}
-
-export function isEndpointURL(text: string): boolean {
-  if (text.length > 2048 || !URL.canParse(text)) return false;
-  const { protocol, username, password } = new URL(text);
-  return protocol === 'https:' && username === '' && password === '' && !/[\s"'\\]/.test(text);
+  return parseRelationship(entry, { from, path: `${from}: spec` });
 }
 
 /** On ClusterFederatedTrustDomains that this operator writes from `federatesWith`. */
@@ -220,6 +168,13 @@ function profileOf({ profile, endpointSpiffeID }: Relationship): JsonObject {
     ? { type: 'https_web' }
     : { type: 'https_spiffe', endpointSPIFFEID: endpointSpiffeID ?? '' };
 }
+
+/** Without its content: to delete it. */
+export const federatedTrustDomainNamed = (name: string): Manifest => ({
+  apiVersion: federatedTrustDomainVersion,
+  kind: federatedTrustDomainKind,
+  metadata: { name },
+});
 
 /** A trust domain may be longer than a name, and may have `_`. The hash keeps names of different ones apart. */
 export function objectNameOf(trustDomain: string): string {

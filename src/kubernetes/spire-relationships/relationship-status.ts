@@ -1,13 +1,17 @@
 // Says how each relationship of a SPIRE server is, from what its sidecar reports. Pure.
 
 import type { SpireServer } from '../../api/kinds/spire-server.ts';
-import type { RelationshipCounts, Warning } from './compile-conditions.ts';
+import type { RelationshipCounts, SidecarDoubt, Warning } from '../spire/compile-conditions.ts';
 import {
   readRefreshFailure,
   refreshAdvice,
   type RefreshFailure,
 } from '../spire-endpoint/refresh-failure.ts';
-import type { Relationship } from './relationships.ts';
+import {
+  type HeldRelationship,
+  type Relationship,
+  spireServerOrigin,
+} from './parse-relationship.ts';
 import { type StatusDocument, staleAfterSeconds } from './sidecar-contract.ts';
 
 export type RelationshipEntry = NonNullable<
@@ -16,6 +20,8 @@ export type RelationshipEntry = NonNullable<
 
 export interface RelationshipQuestion {
   readonly relationships: readonly Relationship[];
+  /** Trust domains of entries that cannot be used. */
+  readonly held: readonly HeldRelationship[];
   /** Undefined: nobody reports. */
   readonly reported: StatusDocument | undefined;
   readonly by: 'ControllerManager' | 'Sidecar';
@@ -32,18 +38,15 @@ export const silentAfterSeconds = 1800;
 const refreshStepMs = 30 * 60_000;
 
 export function relationshipEntries(question: RelationshipQuestion): readonly RelationshipEntry[] {
-  const { relationships, reported, known, nowMs } = question;
+  const { relationships, held, reported, known, nowMs } = question;
   const knownOf = new Map(known.map((entry) => [entry.trustDomain, entry]));
   const reportedOf = new Map(
     (reported?.relationships ?? [])
       .filter(({ kept }) => !kept)
       .map((entry) => [entry.trustDomain, entry]),
   );
-  return relationships.map((relationship) => {
-    const { trustDomain } = relationship;
+  const entryOf = (trustDomain: string, judged: Judged): RelationshipEntry => {
     const found = reportedOf.get(trustDomain);
-    const isCurrent = found?.bundleEndpointURL === relationship.bundleEndpointURL;
-    const judged = judge(question, relationship, isCurrent ? found : undefined);
     const before = knownOf.get(trustDomain);
     const since = before?.state === judged.state ? before.since : timeOf(nowMs);
     const lastRefresh = steady(
@@ -59,7 +62,60 @@ export function relationshipEntries(question: RelationshipQuestion): readonly Re
       ...(judged.reason !== undefined && { reason: judged.reason }),
       ...(judged.message !== undefined && { message: judged.message }),
     };
+  };
+  const wanted = relationships.map((relationship) => {
+    const found = reportedOf.get(relationship.trustDomain);
+    const isCurrent = found?.bundleEndpointURL === relationship.bundleEndpointURL;
+    return entryOf(
+      relationship.trustDomain,
+      judge(question, relationship, isCurrent ? found : undefined),
+    );
   });
+  return [...wanted, ...held.map((each) => entryOf(each.trustDomain, judgeHeld(each)))];
+}
+
+function judgeHeld({ from }: HeldRelationship): Judged {
+  const see = from === spireServerOrigin ? 'FederationConfigurationValid' : 'FederationWarnings';
+  return {
+    state: 'Failed',
+    reason: 'Invalid',
+    message: `Its entry in ${from} cannot be used, and the server keeps what it has of it. See ${see}.`,
+  };
+}
+
+/** `digest` is of the request that the sidecar should have carried out; undefined: there is no sidecar. */
+export function sidecarDoubt(
+  reported: StatusDocument | undefined,
+  digest: string | undefined,
+): SidecarDoubt | undefined {
+  if (digest === undefined || reported === undefined) return undefined;
+  const { problem, refusals = [], request, relationships } = reported;
+  const doubt = (
+    status: SidecarDoubt['status'],
+    reason: SidecarDoubt['reason'],
+    message: string,
+  ): SidecarDoubt => ({ status, reason, message });
+  if (problem !== undefined) {
+    return doubt('False', 'SidecarFailed', `The sidecar cannot work: ${problem}`);
+  }
+  const left = relationships.filter(({ kept, lastError }) => kept && lastError !== undefined);
+  if (left.length > 0) {
+    const which = left.map(({ trustDomain, lastError }) => `${trustDomain}: ${lastError}`);
+    return doubt(
+      'False',
+      'NotRemoved',
+      `The server still has trust domains that were removed. ${which.join(' ')}`,
+    );
+  }
+  if (refusals.length > 0) {
+    return doubt(
+      'False',
+      'Refused',
+      `The sidecar refuses a part of its request: ${refusals.join('. ')}.`,
+    );
+  }
+  if (request === digest) return undefined;
+  return doubt('Unknown', 'Pending', 'The sidecar has not carried out the newest request yet.');
 }
 
 interface Judged {

@@ -3,8 +3,8 @@
 
 import { HansaError } from '../../core/errors/error.ts';
 import type { WithPeerBundles } from '../spire-peers/peer-bundles.ts';
-import type { Warning } from './compile-conditions.ts';
-import { bundleOfDocument } from './server-bundle.ts';
+import type { Warning } from '../spire/compile-conditions.ts';
+import { bundleOfDocument } from '../spire/server-bundle.ts';
 
 export function withUsableBundles({ relationships, warnings }: WithPeerBundles): WithPeerBundles {
   const found: Warning[] = [];

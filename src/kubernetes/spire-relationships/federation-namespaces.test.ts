@@ -7,7 +7,7 @@ import {
   parseLabelSelector,
 } from '../../api/selectors/label-selector.ts';
 import { namespaceSelectorOf, objectsOutside } from './federation-namespaces.ts';
-import { limitedFederation, namespaceSelector, specOf } from './test-spire-servers.ts';
+import { limitedFederation, namespaceSelector, specOf } from '../spire/test-spire-servers.ts';
 
 const identity = (spec: object, kind = 'ClusterSPIFFEID') => ({
   kind,

@@ -3,7 +3,7 @@
 
 import { type LabelSelectorObject, labelSelectorText } from '../../api/selectors/label-selector.ts';
 import { isObject, jsonEquals } from '../../api/schema/json.ts';
-import type { SpireServerSpec } from './read-spire-server.ts';
+import type { SpireServerSpec } from '../spire/read-spire-server.ts';
 
 export const workloadIdentityVersion = 'spire.spiffe.io/v1alpha1';
 /** The kinds by which users give identities to workloads. */
