@@ -29,6 +29,10 @@ import { requireTool } from './tool.ts';
 import { LineReader } from './workload-site.ts';
 
 export const podName = 'spire-server-0';
+
+/** The ENTRYPOINT of ghcr.io/spiffe/spire-server, since 1.5.0 (Dockerfile), with this program. */
+export const spireServerEntryPoint = (program: string): readonly string[] => [program, 'run'];
+
 const endpointPort = 8443;
 const agentSyncSeconds = 1;
 const serverPath = '/apis/operator.openshift.io/v1alpha1/spireservers/cluster';
@@ -66,7 +70,7 @@ export class SpireCluster {
       const kubelet = await TestKubelet.start({
         cluster,
         images: {
-          'spire-server:1': [await requireTool('spire-server')],
+          'spire-server:1': spireServerEntryPoint(await requireTool('spire-server')),
           'hansa:1': [launcher],
           ...images,
         },

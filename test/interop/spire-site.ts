@@ -9,7 +9,7 @@ import type { Etcd } from './etcd.ts';
 import type { CustomResourceDefinition } from './kube-apiserver.ts';
 import { type KubeCluster, startKubeCluster } from './kube-cluster.ts';
 import { Kubectl } from './kubectl.ts';
-import { podName } from './spire-cluster.ts';
+import { podName, spireServerEntryPoint } from './spire-cluster.ts';
 import { TestKubelet, type TestKubeletOptions } from './test-kubelet.ts';
 import { requireTool } from './tool.ts';
 
@@ -59,7 +59,7 @@ export class SpireSite {
     const stops: (() => Promise<unknown>)[] = [() => cluster.stop()];
     try {
       const images = {
-        [serverImage]: [await requireTool('spire-server')],
+        [serverImage]: spireServerEntryPoint(await requireTool('spire-server')),
       };
       const kubelet = await TestKubelet.start({ cluster, images, ...pods });
       stops.unshift(() => kubelet.stop());

@@ -13,7 +13,7 @@ import { whyNoHosts } from '../e2e/separate-host.ts';
 import { until } from '../e2e/until.ts';
 import { type Etcd, startEtcd } from './etcd.ts';
 import { type OperatedSpire, OperatorSite } from './operated-spire.ts';
-import { podName } from './spire-cluster.ts';
+import { podName, spireServerEntryPoint } from './spire-cluster.ts';
 import { missingTools, requireTool } from './tool.ts';
 import { WorkloadCalls } from './workload-calls.ts';
 
@@ -48,7 +48,10 @@ suite('The upgrade of a SPIRE server', { skip }, () => {
     etcd = await startEtcd();
     servers = await twoServers();
     const [older, newer] = servers;
-    const images = { 'spire-server:1': [older], 'spire-server:2': [newer] };
+    const images = {
+      'spire-server:1': spireServerEntryPoint(older),
+      'spire-server:2': spireServerEntryPoint(newer),
+    };
     const [siteA, siteB] = [await OperatorSite.start(), await OperatorSite.start()];
     sites = [siteA, siteB];
     [a, b] = await Promise.all([

@@ -1,6 +1,6 @@
 // A kubelet for tests: owns one Node of a cluster, and runs the containers of its Pods as real processes. Each
 // container has its own mounts, and all share the network of a separate host. There is no scheduler: the kubelet
-// binds Pods that have no Node. Images are names of commands. KWOK must leave the Node alone.
+// binds Pods that have no Node. Of an image, only its entry point counts. KWOK must leave the Node alone.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,7 +23,7 @@ import {
 
 export interface TestKubeletOptions {
   readonly cluster: KubeCluster;
-  /** The words of a command, by image. */
+  /** The ENTRYPOINT of each image. As in Kubernetes, `command` replaces it, and `args` follow it. */
   readonly images: Readonly<Record<string, readonly string[]>>;
   readonly env?: Readonly<Record<string, string>>;
   /** By which containers call this machine. */

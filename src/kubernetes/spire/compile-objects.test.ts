@@ -29,6 +29,8 @@ function containerOf(manifests: readonly Manifest[]) {
         readonly spec: {
           readonly containers: readonly {
             readonly name: string;
+            readonly command?: readonly string[];
+            readonly args?: readonly string[];
             readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
             readonly volumeMounts: readonly { readonly name: string }[];
           }[];
@@ -109,6 +111,12 @@ suite('the objects of a SPIRE server', () => {
     const acme = specOf(federations['https_web by ACME']);
     const other = containerOf(compileObjects(acme, facts).wanted).spec;
     assert.ok(other.volumes.every(({ secret }) => secret === undefined));
+  });
+
+  test('run SPIRE by the entry point of its image, which is `spire-server run`', () => {
+    const [server] = containerOf(compileObjects(specOf(), facts).wanted).spec.containers;
+    assert.deepEqual(server?.args, ['-config', '/run/spire/config/server.conf']);
+    assert.equal(server.command, undefined);
   });
 
   test('do not change with a relationship, so that nothing restarts', () => {

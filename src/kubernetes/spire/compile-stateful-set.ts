@@ -79,7 +79,8 @@ function serverContainer(spec: SpireServerSpec, { image }: StatefulSetFacts): Js
   return {
     name: serverName,
     image,
-    args: ['run', '-config', '/run/spire/config/server.conf'],
+    // The entry point of SPIRE's image is `spire-server run`. A second `run` would end its flags.
+    args: ['-config', '/run/spire/config/server.conf'],
     ports: [
       { name: 'grpc', containerPort: spireServerPorts.server, protocol: 'TCP' },
       { name: 'healthz', containerPort: spireServerPorts.health, protocol: 'TCP' },
