@@ -212,9 +212,9 @@ suite('the SPIRE operator, with a real kube-apiserver', { skip }, () => {
     const web = { ...federations['https_web by a serving certificate'], exposure };
     await apply(spireServer(web));
     // The site may not read Secrets yet, so it cannot know.
-    await untilReason('FederationWarnings', 'SecretUnreadable');
+    await untilReason('FederationConfigurationValid', 'SecretUnreadable');
     await apply(spireServer(federation));
-    await wait('FederationObjectsInSync');
+    await wait('FederationConfigurationValid');
     await install('--secret', 'federation-tls');
     const earlier = (await inNamespace('statefulset/spire-server'))?.metadata.generation;
     await apply(spireServer(web));

@@ -71,6 +71,16 @@ suite('a SPIRE server with the certificate of a Secret', { skip }, () => {
       metadata: { name: secretName, namespace },
       stringData,
     });
+  const served = (
+    servingCert: object = {},
+    spec: Readonly<Record<string, unknown>> = {},
+  ): Readonly<Record<string, unknown>> => {
+    const httpsWeb = { servingCert: { secretName, fileSyncInterval, ...servingCert } };
+    return spireServer(
+      { bundleEndpoint: { port, profile: 'https_web', httpsWeb }, exposure: { type: 'None' } },
+      { nodeAttestors: ['join_token'], ...spec },
+    );
+  };
   const untilValidity = (status: string, reason: string): Promise<void> =>
     site.condition(
       'FederationConfigurationValid',
@@ -102,16 +112,7 @@ suite('a SPIRE server with the certificate of a Secret', { skip }, () => {
     writeFileSync(webRootsFile, certificatePem(authority.der));
     const names = { [name]: site.kubelet.host.address };
     other = await startSpire('b.example', { webRootsFile, names });
-    const httpsWeb = { servingCert: { secretName, fileSyncInterval } };
-    await site.apply(
-      spireServer(
-        {
-          bundleEndpoint: { port, profile: 'https_web', httpsWeb },
-          exposure: { type: 'None' },
-        },
-        { nodeAttestors: ['join_token'] },
-      ),
-    );
+    await site.apply(served());
   });
   after(async () => {
     await other?.stop();
@@ -155,6 +156,47 @@ suite('a SPIRE server with the certificate of a Secret', { skip }, () => {
     for (const [file, text] of Object.entries(renewed)) writeFileSync(join(volume, file), text);
     await untilPresented(renewed['tls.crt']);
     assert.equal(site.kubelet.pid(podName, 'spire-server'), pid);
+  });
+
+  test('goes on while its SpireServer names a Secret that is not there', async () => {
+    const [uid, certificate] = [site.kubelet.uid(podName), await presented()];
+    await site.apply(served({ secretName: 'federation-tsl' }));
+    await untilValidity('False', 'SecretUnreadable');
+    assert.equal(site.kubelet.uid(podName), uid);
+    assert.equal(await presented(), certificate);
+    await site.apply(served());
+    await untilValidity('True', 'Valid');
+    assert.equal(site.kubelet.uid(podName), uid);
+  });
+
+  test('comes back when a template with which no Pod starts is corrected', async () => {
+    const certificate = await presented();
+    const uid = site.kubelet.uid(podName);
+    // The site leaves the template as a user writes it.
+    await site.apply(served({}, { createOnly: true }));
+    await site.condition(
+      'FederationObjectsInSync',
+      (found) => found?.message.includes('createOnly') === true,
+    );
+    const patch = {
+      spec: { template: { spec: { containers: [{ name: 'spire-server', image: 'none:1' }] } } },
+    };
+    await site.kubectl.ok([
+      'patch',
+      'statefulset/spire-server',
+      '-n',
+      namespace,
+      '-p',
+      JSON.stringify(patch),
+    ]);
+    const podUid = async (): Promise<string | undefined> =>
+      (await site.find<{ metadata: { uid: string } }>(`pod/${podName}`, '-n', namespace))?.metadata
+        .uid;
+    await until(async () => ![undefined, uid].includes(await podUid()), 'the broken Pod is there');
+    await site.condition('FederationServiceReady', (found) => found?.status === 'False');
+    await site.apply(served({}, { createOnly: false }));
+    await site.ready();
+    await until(async () => (await presented()) === certificate, 'the endpoint serves again');
   });
 
   test('goes on with an expired certificate, and the condition says so', async () => {

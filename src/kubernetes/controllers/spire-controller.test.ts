@@ -298,17 +298,23 @@ test('without the Secret of its certificate, a server that runs keeps its config
   await scene.stop();
 });
 
-test('a Secret that the site may not read is a warning', async () => {
+test('a Secret that the site may not read takes no server down: its name may be wrong', async () => {
   const { scene, app1 } = await operatedScene();
+  await app1.apply(spiffe);
+  await scene.settle();
+  const before = app1.find('statefulsets', 'spire-server');
   app1.forbidden.add('get secrets');
   await app1.apply(servingCert);
   await scene.settle();
-  assert.equal(app1.verdict('FederationConfigurationValid'), 'True Valid');
-  assert.equal(app1.verdict('FederationWarnings'), 'True SecretUnreadable');
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'False SecretUnreadable');
   assert.match(
-    app1.condition('FederationWarnings')?.message ?? '',
+    app1.condition('FederationConfigurationValid')?.message ?? '',
     /hansa spire install app1 --secret federation-tls/,
   );
+  assert.deepEqual(app1.find('statefulsets', 'spire-server'), before);
+  await app1.apply(spiffe);
+  await scene.settle();
+  assert.equal(app1.verdict('FederationConfigurationValid'), 'True Valid');
   await scene.stop();
 });
 

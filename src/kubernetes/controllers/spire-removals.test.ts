@@ -70,6 +70,7 @@ const blockers: readonly Blocker[] = [
     what: 'a Secret that the site may not read',
     federation: missingSecret,
     also: (cluster) => void cluster.forbidden.add('get secrets'),
+    verdict: 'False SecretUnreadable',
   },
   {
     what: 'an entry that cannot be used',

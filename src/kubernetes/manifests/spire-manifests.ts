@@ -10,7 +10,7 @@ import {
   trustDomainLabel,
 } from '../../core/kube/manifests/manifest.ts';
 import { accountSubject, userSubject } from '../../core/kube/manifests/rbac.ts';
-import { serverName } from '../spire/spire-names.ts';
+import { podName, serverName } from '../spire/spire-names.ts';
 import { spireNamespacePolicy } from './spire-namespace-policy.ts';
 
 export interface SpireManifestsOptions {
@@ -102,6 +102,8 @@ function namespaceRules({ secrets }: SpireManifestsOptions): readonly object[] {
     { apiGroups: [''], resources: ['configmaps'], verbs: ['patch'] },
     { apiGroups: [''], resources: ['serviceaccounts'], verbs: unwatched },
     { apiGroups: ['apps'], resources: ['statefulsets'], verbs: changing },
+    // The StatefulSet controller leaves a Pod that never becomes ready, also after its template is corrected.
+    { apiGroups: [''], resources: ['pods'], resourceNames: [podName], verbs: ['get', 'delete'] },
     {
       apiGroups: ['networking.k8s.io'],
       resources: ['ingresses', 'networkpolicies'],

@@ -6,7 +6,6 @@ import type { Transport } from '../../core/identity/tls/transport.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { kubePath } from '../../core/kube/kube-path.ts';
-import type { Warning } from '../spire/compile-conditions.ts';
 import type { ServerObjects } from '../spire/compile-objects.ts';
 import { certificateOf } from '../spire/compile-stateful-set.ts';
 import { type CertificateProblem, judgeCertificate } from './judge-certificate.ts';
@@ -36,21 +35,21 @@ export class EndpointFacts {
   async judgeSecret(
     spec: SpireServerSpec,
     { exposure }: Pick<ServerObjects, 'exposure'>,
-  ): Promise<{ readonly problem?: CertificateProblem; readonly warning?: Warning }> {
+  ): Promise<CertificateProblem | undefined> {
     const { client, clock, cluster, namespace } = this.#options;
     const secretName = certificateOf(spec);
-    if (secretName === undefined) return {};
+    if (secretName === undefined) return undefined;
     let secret: unknown;
     try {
       secret = await client.get(kubePath`/api/v1/namespaces/${namespace}/secrets/${secretName}`);
     } catch (error) {
       if (!(error instanceof KubeStatusError)) throw error;
       if (error.status === 403) {
+        // It may not exist: the site reads Secrets by name, so it cannot read one whose name is wrong.
         return {
-          warning: {
-            reason: 'SecretUnreadable',
-            message: `The site may not read the Secret ${namespace}/${secretName}, so it cannot check the certificate. To let it: hansa spire install ${cluster} --secret ${secretName} --kubeconfig FILE`,
-          },
+          reason: 'SecretUnreadable',
+          message: `The site may not read the Secret ${namespace}/${secretName}, so it cannot check whether SPIRE would start with it. Correct the name, or let the site read it: hansa spire install ${cluster} --secret ${secretName} --kubeconfig FILE.`,
+          isFatal: true,
         };
       }
       if (error.status !== 404) throw error;
@@ -59,8 +58,7 @@ export class EndpointFacts {
     const reencrypts = isExposed && exposure.reencrypts;
     const host = isExposed ? exposure.host : undefined;
     const nowMs = clock.now();
-    const problem = judgeCertificate({ secret, secretName, namespace, host, reencrypts, nowMs });
-    return problem === undefined ? {} : { problem };
+    return judgeCertificate({ secret, secretName, namespace, host, reencrypts, nowMs });
   }
 
   /** At most once a minute for one target. Undefined where there is nothing to call. */

@@ -8,6 +8,7 @@ import { federationServiceName } from '../spire/spire-names.ts';
 export interface CertificateProblem {
   readonly reason:
     | 'SecretMissing'
+    | 'SecretUnreadable'
     | 'SecretMalformed'
     | 'CertificateExpired'
     | 'CertificateForOtherName';

@@ -31,7 +31,7 @@ export interface Warning {
     | 'Relationship'
     | 'OutsideNamespaces'
     | 'PeerBundle'
-    | 'SecretUnreadable';
+    | 'StuckPod';
   readonly message: string;
 }
 

@@ -10,6 +10,7 @@ import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
 import type { ConditionUpdate } from '../../core/reconcile/conditions.ts';
 import type { Source } from '../../core/reconcile/source.ts';
+import type { WritingTerm } from '../fencing/fenced-writer.ts';
 import type { ClusterObject } from '../sync/read-cluster-object.ts';
 import type { SpireSettings } from '../settings.ts';
 import {
@@ -57,6 +58,7 @@ import {
 import type { SpireMark } from '../marked/marks.ts';
 import { latest } from './latest.ts';
 import { serverName } from './spire-names.ts';
+import { replaceStuckPod } from './stuck-pod.ts';
 import { serversPath, SpireWatches } from './spire-watches.ts';
 import { UnwatchedObjects } from './unwatched-objects.ts';
 import { withUsableBundles } from '../spire-relationships/usable-bundles.ts';
@@ -259,12 +261,15 @@ export class SpireCluster {
     const parts = this.#handOverParts(object, run);
     const handedOver = await handOver(parts, relationships, objects.request, className);
     this.#isHandedOver = true;
-    const secret = await this.#facts.judgeSecret(spec, objects);
-    if (secret.problem?.isFatal === true) {
-      await this.#refuse(object, run, secret.problem);
+    const certificate = await this.#facts.judgeSecret(spec, objects);
+    if (certificate?.isFatal === true) {
+      await this.#refuse(object, run, certificate);
       return { requeueAfterMs: secretMs };
     }
     const outcomes = [...handedOver, ...(await this.#apply(work, objects))];
+    const term = termOf(run);
+    const { namespace } = this.mark;
+    const stuck = await replaceStuckPod({ client: this.#client, term, namespace }, outcomes);
     const exposed = exposureOf(objects, outcomes);
     const authorities = this.#watches.mapValue(spec.bundleConfigMap, 'bundle.crt');
     const probe = await this.#facts.probe(spec, exposed?.host, authorities, run.signal);
@@ -288,7 +293,7 @@ export class SpireCluster {
     const warnings: readonly Warning[] = [
       ...(outside === undefined ? [] : [outside]),
       ...work.warnings,
-      ...(secret.warning === undefined ? [] : [secret.warning]),
+      ...(stuck === undefined ? [] : [stuck]),
       ...[
         ...relationships.problems.map(({ message }) => message),
         ...(request?.problems ?? []),
@@ -303,7 +308,7 @@ export class SpireCluster {
       isFederated: spec.federation?.enabled === true,
       outcomes,
       exposure: objects.exposure,
-      certificate: secret.problem,
+      certificate,
       rejection: exposed?.rejection,
       probe,
       isCreateOnly: spec.createOnly,
@@ -359,7 +364,7 @@ export class SpireCluster {
     this.#unwatched.follow(generation);
     return new ObjectApplier({
       client: this.#client,
-      term: { epoch: run.epoch ?? 0, mayWrite: run.mayWrite ?? (() => true) },
+      term: termOf(run),
       site: this.#options.context.trustDomain.name,
       owner: uid,
       createOnly: object.spec?.['createOnly'] === true,
@@ -470,6 +475,11 @@ export class SpireCluster {
     for (const listener of this.#listeners) listener();
   }
 }
+
+const termOf = ({ epoch = 0, mayWrite = () => true }: ReconcileContext): WritingTerm => ({
+  epoch,
+  mayWrite,
+});
 
 function exposureOf({ exposure }: ServerObjects, outcomes: readonly ObjectOutcome[]) {
   if (exposure?.manifest === undefined) return undefined;

@@ -4,6 +4,8 @@ import { ownLabels } from '../../core/kube/manifests/manifest.ts';
 
 /** The StatefulSet, the ConfigMap with server.conf, the ServiceAccount, the roles, and the Service for agents. */
 export const serverName = 'spire-server';
+/** The one Pod of the StatefulSet. */
+export const podName = `${serverName}-0`;
 /** The Service of the bundle endpoint, and what exposes it. */
 export const federationServiceName = 'spire-server-federation';
 /** The port of that Service, by name. */

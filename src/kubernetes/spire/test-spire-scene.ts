@@ -54,6 +54,7 @@ const plain = (group: string, plural: string, kind: string, isNamespaced = true)
 const rbac = 'rbac.authorization.k8s.io';
 const resources: readonly Resource[] = [
   plain('', 'serviceaccounts', 'ServiceAccount'),
+  plain('', 'pods', 'Pod'),
   plain(rbac, 'roles', 'Role'),
   plain(rbac, 'rolebindings', 'RoleBinding'),
   plain(rbac, 'clusterroles', 'ClusterRole', false),
