@@ -94,6 +94,23 @@ for (const [error, words] of [
   });
 }
 
+test('a command for kubectl names the namespace of the server', async () => {
+  const { scene, app1 } = await operatedScene();
+  await app1.apply(federated);
+  await scene.settle();
+  assert.equal(
+    app1.condition('FederationServiceReady')?.message,
+    'No Pod of the StatefulSet spire-server with the current configuration is ready. To see why: kubectl describe pod spire-server-0 -n spire',
+  );
+  report(scene, app1, {});
+  await scene.settle(60 * 60_000);
+  assert.match(
+    app1.condition('FederationWarnings')?.message ?? '',
+    /kubectl logs statefulset\/spire-server -c hansa -n spire/,
+  );
+  await scene.stop();
+});
+
 test('the bundle of another trust domain is a failure, also after good refreshes', async () => {
   const { scene, app1 } = await operatedScene();
   await app1.apply(federated);

@@ -75,7 +75,7 @@ export async function removeOne(context: ApplyContext, kept: SidecarRecord): Pro
     if (isBlocked) {
       failed(
         trustDomain,
-        'no workload trusts it any more, but SPIRE still waits for its endpoint, which is silent. Until that connection ends, SPIRE takes up no new relationship. To end it, restart the SPIRE server: kubectl delete pod spire-server-0',
+        'no workload trusts it any more, but SPIRE still waits for its endpoint, which is silent. Until that connection ends, SPIRE takes up no new relationship. To end it, restart the SPIRE server: delete its Pod spire-server-0',
       );
       return;
     }

@@ -7,7 +7,7 @@ import type { Exposure } from './compile-exposure.ts';
 import type { CertificateProblem } from '../spire-endpoint/judge-certificate.ts';
 import type { LiveObject, ObjectOutcome } from './object-applier.ts';
 import type { ProbeResult } from '../spire-endpoint/probe-endpoint.ts';
-import { adoptAnnotation, federationServiceName, serverName } from './spire-names.ts';
+import { adoptAnnotation, federationServiceName, podName, serverName } from './spire-names.ts';
 
 export const conditionTypes = {
   valid: 'FederationConfigurationValid',
@@ -190,7 +190,7 @@ function adviceFor({
   if (/forbidden/i.test(message))
     return '. Give the site its rights: hansa spire install CLUSTER --kubeconfig FILE';
   if (manifest.kind === 'StatefulSet') {
-    return `. Some fields of a StatefulSet cannot change. Delete it and keep its Pods until the new one takes over: kubectl delete statefulset ${serverName} --cascade=orphan`;
+    return `. Some fields of a StatefulSet cannot change. Delete it and keep its Pods until the new one takes over: kubectl delete statefulset ${serverName} --cascade=orphan -n ${manifest.metadata.namespace ?? ''}`;
   }
   return '';
 }
@@ -242,7 +242,7 @@ function serviceOf({ refusal, isFederated, outcomes }: ServerView): Finding {
     return finding(
       'False',
       'ServerNotReady',
-      `No Pod of the StatefulSet ${serverName} with the current configuration is ready. To see why: kubectl describe pod -l app.kubernetes.io/name=spire-server`,
+      `No Pod of the StatefulSet ${serverName} with the current configuration is ready. To see why: kubectl describe pod ${podName} -n ${server.metadata.namespace ?? ''}`,
     );
   }
   return finding(

@@ -15,7 +15,7 @@ import type { SpireMark } from '../marked/marks.ts';
 
 export interface WarningQuestion {
   readonly settings: Pick<SpireSettings, 'serverImage' | 'sidecarImage'>;
-  readonly mark: Pick<SpireMark, 'maxFederatedClusters'>;
+  readonly mark: Pick<SpireMark, 'maxFederatedClusters' | 'namespace'>;
   readonly by: 'ControllerManager' | 'Sidecar';
   readonly reported: StatusDocument | undefined;
   readonly relationships: readonly Relationship[];
@@ -58,7 +58,7 @@ export function serverWarnings(question: WarningQuestion): readonly Warning[] {
     ) {
       warn(
         'SidecarSilent',
-        `The sidecar has not reported for more than ${silentAfterSeconds / 60} minutes, so the state of the relationships may be old. To see why, read its log in the namespace of the server: kubectl logs statefulset/${serverName} -c hansa`,
+        `The sidecar has not reported for more than ${silentAfterSeconds / 60} minutes, so the state of the relationships may be old. To see why, read its log: kubectl logs statefulset/${serverName} -c hansa -n ${mark.namespace}`,
       );
     }
   }
