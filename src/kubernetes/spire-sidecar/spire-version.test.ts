@@ -29,6 +29,8 @@ suite('the version of a SPIRE server', () => {
     ['version="1.4.7"', '1.4.7'],
     ['host="spire-server-0",version="1.16.0-dev-unk"', '1.16.0-dev-unk'],
     ['version="v1.12.4"', 'v1.12.4'],
+    ['trust_domain_id="a_example",version="1_13_3"', '1.13.3'],
+    ['version="1_16_0-dev-unk"', '1.16.0-dev-unk'],
   ] as const) {
     test(`is in its metrics: ${version}`, () => {
       const before = 'spire_server_rpc_count{version="0.1"} 3\n';

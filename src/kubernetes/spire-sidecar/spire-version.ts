@@ -14,7 +14,8 @@ const started = /^spire_server_started\{[^}\n]*\bversion="(v?\d[\w.+-]{0,63})"/m
 
 /** From the metrics of a SPIRE server, as text. Undefined where they do not say it. */
 export function versionInMetrics(text: string): string | undefined {
-  return started.exec(text)?.[1];
+  // In values of labels, SPIRE writes a dot as `_` (`SanitizeLabel`).
+  return started.exec(text)?.[1]?.replaceAll('_', '.');
 }
 
 /** Rejects where the metrics cannot be read. */
