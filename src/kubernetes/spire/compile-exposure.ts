@@ -98,7 +98,7 @@ const nothingServed = {
 const needs = (type: ExposureType, field: string, why: string) => ({
   problem: {
     reason: 'ExposureIncomplete',
-    message: `A ${type} needs spec.federation.exposure.${field}: ${why}`,
+    message: `An exposure of type ${type} needs spec.federation.exposure.${field}: ${why}`,
   },
 });
 
