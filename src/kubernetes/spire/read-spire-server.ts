@@ -73,6 +73,13 @@ export function readSpireServer(object: unknown, defaults: SpireDefaults = {}): 
   return { problems: [...judged.problems, ...others] };
 }
 
+/** The CRD of another operator has no field for the trust domain. */
+export function adviceFor(problems: readonly string[], cluster: string): string {
+  return problems.some((each) => /^spec\.(?:trustDomain|clusterName): Required/.test(each))
+    ? ` If the CRD is of another operator and has no such field: hansa spire install ${cluster} --trust-domain NAME --cluster-name NAME --kubeconfig FILE.`
+    : '';
+}
+
 interface JudgedEntries {
   readonly usable: readonly unknown[];
   readonly problems: readonly string[];

@@ -29,7 +29,12 @@ import { bundleSources, exchangeBundles, tellPeers } from '../spire-peers/peer-b
 import { handOver, type HandOverParts, withdrawRemoved } from '../spire-relationships/hand-over.ts';
 import { outsideWarning, selectedNamespaces } from '../spire-relationships/namespace-limits.ts';
 import { ObjectApplier, type ObjectOutcome } from './object-applier.ts';
-import { type ReadSpec, readSpireServer, type SpireServerSpec } from './read-spire-server.ts';
+import {
+  adviceFor,
+  type ReadSpec,
+  readSpireServer,
+  type SpireServerSpec,
+} from './read-spire-server.ts';
 import {
   countRelationships,
   counterpartWarnings,
@@ -486,13 +491,6 @@ function exposureOf({ exposure }: ServerObjects, outcomes: readonly ObjectOutcom
   const found = outcomes.find(({ manifest }) => manifest.kind === exposure.type);
   if (found === undefined || !('live' in found) || found.live === undefined) return undefined;
   return readExposure(found.live, exposure.host);
-}
-
-/** The CRD of another operator has no field for the trust domain. */
-function adviceFor(problems: readonly string[], cluster: string): string {
-  return problems.some((each) => /^spec\.(?:trustDomain|clusterName): Required/.test(each))
-    ? ` If the CRD is of another operator and has no such field: hansa spire install ${cluster} --trust-domain NAME --cluster-name NAME --kubeconfig FILE.`
-    : '';
 }
 
 function knownEntries({ status }: ClusterObject): readonly RelationshipEntry[] {
