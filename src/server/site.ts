@@ -16,6 +16,7 @@ import { LeaseMetrics } from '../core/lease/lease.ts';
 import type { Log } from '../core/log/log.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
 import { metricsListener } from '../core/metrics/metrics-listener.ts';
+import { observeDisk } from '../core/metrics/disk-metrics.ts';
 import { registerProcessMetrics } from '../core/metrics/process-metrics.ts';
 import { AgentSections } from '../core/agent/section.ts';
 import { EnforcementPoints } from '../core/plane/enforcement.ts';
@@ -110,6 +111,7 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
   cleanup.add(() => dispatchers.guard.stop());
   const processMetrics = registerProcessMetrics(metrics, clock, { version });
   cleanup.add(() => processMetrics.stop());
+  observeDisk(metrics, config.dataDir);
   const drainMs = config.limits.drainSeconds * 1000;
   const sources = new SourceAddresses({
     clock,
