@@ -7,46 +7,32 @@ import { connect as connectHttp2 } from 'node:http2';
 import { after, before, suite, test } from 'node:test';
 import { connect, type TLSSocket } from 'node:tls';
 import { systemClock } from '../../core/clock/system.ts';
+import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
+import {
+  endHeaders,
+  frame,
+  frameType as types,
+  headerBlock,
+  preface,
+  RawConnection,
+} from '../../core/rpc/test-frames.ts';
 import { credentialOf, forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
 import { type Listener, listenTls } from './listeners.ts';
 
 const site = forgeLeaf(forgeRoot('lubeck.example'), 'spiffe://lubeck.example/hansa/site');
 
-/** RFC 9113 §6. */
-const types = { headers: 1, resetStream: 3, settings: 4, ping: 6, continuation: 9 } as const;
-const endHeaders = 4;
+const field = (name: string, value: string): Buffer => headerBlock({ [name]: value });
 
-function frame(
-  type: number,
-  flags: number,
-  stream: number,
-  payload: Buffer = Buffer.alloc(0),
-): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head[3] = type;
-  head[4] = flags;
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
+const head = headerBlock({
+  ':method': 'GET',
+  ':scheme': 'https',
+  ':path': '/',
+  ':authority': 'lubeck.example',
+});
 
-/** RFC 7541 §6.2.2: literal, without an index, without Huffman. */
-function field(name: string, value: string): Buffer {
-  const text = (one: string) => Buffer.concat([Buffer.of(one.length), Buffer.from(one)]);
-  return Buffer.concat([Buffer.of(0), text(name), text(value)]);
-}
-
-const head = Buffer.concat([
-  field(':method', 'GET'),
-  field(':scheme', 'https'),
-  field(':path', '/'),
-  field(':authority', 'lubeck.example'),
-]);
-
-/** Sends pieces until the server has had enough; resolves to how many it took. */
-async function flood(port: number, piece: (at: number) => Buffer, most: number): Promise<number> {
-  const socket: TLSSocket = connect({
+async function dial(port: number): Promise<TLSSocket> {
+  const socket = connect({
     host: '127.0.0.1',
     port,
     rejectUnauthorized: false,
@@ -54,11 +40,17 @@ async function flood(port: number, piece: (at: number) => Buffer, most: number):
   });
   socket.on('error', () => undefined);
   await once(socket, 'secureConnect');
+  return socket;
+}
+
+/** Sends pieces until the server has had enough; resolves to how many it took. */
+async function flood(port: number, piece: (at: number) => Buffer, most: number): Promise<number> {
+  const socket = await dial(port);
   const over = new Promise<void>((resolve) => {
     socket.once('close', () => resolve());
   });
   socket.resume();
-  socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0)]));
+  socket.write(Buffer.concat([preface, frame(types.settings, 0, 0)]));
   let sent = 0;
   for (; sent < most && !socket.destroyed; sent++) {
     if (socket.write(piece(sent))) continue;
@@ -91,7 +83,7 @@ suite('a connection that floods the listener is ended', () => {
     'streams that are reset at once (CVE-2023-44487)': (at) =>
       Buffer.concat([
         frame(types.headers, endHeaders, 2 * at + 1, head),
-        frame(types.resetStream, 0, 2 * at + 1, Buffer.from([0, 0, 0, 8])),
+        frame(types.reset, 0, 2 * at + 1, Buffer.from([0, 0, 0, 8])),
       ]),
     'heads that never end (CVE-2024-27316)': (at) =>
       at === 0
@@ -117,4 +109,24 @@ suite('a connection that floods the listener is ended', () => {
       session.destroy();
     });
   }
+
+  test('unless it sends headers above the limit, without settings: they are reset unseen', async () => {
+    const askedBefore = asked;
+    const connection = new RawConnection(await dial(listener.address.port));
+    const large = { ':method': 'GET', ':scheme': 'https', ':authority': 'lubeck.example' };
+    for (let index = 0; index < 20; index++) {
+      connection.call({ ...large, ':path': '/', a: 'y'.repeat(12_000) });
+      connection.call({ ...large, ':path': '/', ...repeated('y'.repeat(400)) });
+    }
+    // An answered call whose request does not end is reset too.
+    while ((connection.came.get(types.reset) ?? 0) < 40) await yieldToEventLoop();
+    assert.equal(asked - askedBefore, 20);
+    connection.socket.destroy();
+    await connection.closed;
+  });
 });
+
+/** 100 fields of their own name, which are above the limit together. */
+function repeated(value: string): Record<string, string> {
+  return Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`x-${index}`, value]));
+}

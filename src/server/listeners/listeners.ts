@@ -2,11 +2,17 @@
 
 import { chmodSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
-import { createSecureServer, type Http2SecureServer } from 'node:http2';
+import {
+  constants,
+  createSecureServer,
+  type Http2SecureServer,
+  type Http2ServerRequest,
+} from 'node:http2';
 import type { Server as NetServer } from 'node:net';
 import type { SecureServerOptions } from 'node:http2';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { headerListSize } from '../../core/rpc/header-list-size.ts';
 import { removeStaleSocket } from '../../core/plane/stale-socket.ts';
 import type { AdminCall } from '../../core/plane/stream.ts';
 import { serveAdminCalls } from './admin-calls.ts';
@@ -60,7 +66,7 @@ export async function listenTls(
       keepAliveInitialDelay: probeAfterMs,
       settings: { maxConcurrentStreams, maxHeaderListSize: limits.maxHeaderBytes },
     } as SecureServerOptions,
-    handler as never,
+    boundHeaders(limits, handler) as never,
   );
   // With allowHTTP1, the HTTP/1.1 limits are properties of the same server.
   Object.assign(server, {
@@ -75,6 +81,19 @@ export async function listenTls(
     server,
     address: boundTo(server, address),
     close: (withinMs) => connections.close(withinMs, clock),
+  };
+}
+
+/**
+ * node:http2 applies the limit of the settings when the client has acknowledged them, which a client may
+ * never do. Then it accepts 64 KiB, or more by references to the table of HPACK.
+ */
+function boundHeaders({ maxHeaderBytes }: ListenerLimits, handler: Handler): Handler {
+  return (request: never, response: never) => {
+    const { httpVersionMajor, headers, stream } = request as Http2ServerRequest;
+    if (httpVersionMajor === 2 && headerListSize(headers) > maxHeaderBytes) {
+      stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    } else handler(request, response);
   };
 }
 
