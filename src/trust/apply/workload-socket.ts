@@ -6,7 +6,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { HansaError } from '../../core/errors/error.ts';
 import { descriptorOf } from '../../core/plane/socket-option.ts';
 import { removeStaleSocket } from '../../core/plane/stale-socket.ts';
-import { type PeerProcess, peerProcess } from './peer-credentials.ts';
+import { type PeerProcess, type PeerUser, peerProcess, peerUser } from './peer-credentials.ts';
 
 /**
  * After a restart all workloads of the machine come at once, and one that finds the queue full is
@@ -18,9 +18,12 @@ export interface WorkloadSocketOptions {
   readonly path: string;
   /** At once, of all users together; the system refuses more. */
   readonly maxConnections: number;
-  /** A connection whose process is known. The callee closes `peer`. */
-  readonly connected: (socket: Socket, peer: PeerProcess) => void;
-  /** A connection whose process the kernel does not report. It is already closed. */
+  /**
+   * A connection whose user is known. The callee attests the process when it has time for this user, which
+   * takes half a millisecond, and closes what `attest` returns. `attest` throws if the process cannot be told.
+   */
+  readonly connected: (socket: Socket, user: PeerUser, attest: () => PeerProcess) => void;
+  /** A connection whose user the kernel does not report. It is already closed. */
   readonly unknown: (error: unknown) => void;
 }
 
@@ -32,16 +35,17 @@ export interface WorkloadSocket {
 export async function openWorkloadSocket(options: WorkloadSocketOptions): Promise<WorkloadSocket> {
   const { path, maxConnections, connected, unknown } = options;
   await removeStaleSocket(path);
-  const server = createServer((socket) => {
-    let peer: PeerProcess;
+  // The callee begins to read, in chunks that it counts.
+  const server = createServer({ pauseOnConnect: true, highWaterMark: 1 }, (socket) => {
+    let user: PeerUser;
     try {
-      peer = peerProcess(openDescriptorOf(socket));
+      user = peerUser(openDescriptorOf(socket));
     } catch (error) {
       socket.destroy();
       unknown(error);
       return;
     }
-    connected(socket, peer);
+    connected(socket, user, () => peerProcess(openDescriptorOf(socket)));
   });
   server.maxConnections = maxConnections;
   await listen(server, path);

@@ -6,9 +6,9 @@ import type { AuditActor, AuditDraft } from '../../core/audit/event.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { AccessDecision, AccessQuestion } from '../authorization/ext-authz.ts';
-import { toldSelectors, type WorkloadProcess } from './entries/workload-process.ts';
+import { toldSelectors } from './entries/workload-process.ts';
 import { OccasionalLog } from './socket/occasional-log.ts';
-import type { GuardRefusal } from './socket/stream-guard.ts';
+import type { GuardRefusal, RefusedCaller } from './socket/stream-guard.ts';
 import type { WorkloadConnection } from './socket/workload-connections.ts';
 
 const guardReasons = {
@@ -29,7 +29,7 @@ export function refusalReports(clock: Clock, log: Log, deny: (draft: AuditDraft)
   const rejections = new OccasionalLog(log, clock, 'an Envoy rejected its secrets');
   const unknown = new OccasionalLog(log, clock, 'an Envoy requested unknown secrets');
   return {
-    call: (why: GuardRefusal, process: WorkloadProcess | undefined): void => {
+    call: (why: GuardRefusal, process: RefusedCaller | undefined): void => {
       calls.write({ why, process: process?.description });
       // A process that has ended needs no report.
       if (why === 'gone' || process === undefined) return;
@@ -80,6 +80,6 @@ export function refusalReports(clock: Clock, log: Log, deny: (draft: AuditDraft)
   };
 }
 
-function actorOf({ uid, gid }: WorkloadProcess): AuditActor {
+function actorOf({ uid, gid }: RefusedCaller): AuditActor {
   return { user: `unix:uid:${uid}`, groups: [`unix:gid:${gid}`], via: 'workload' };
 }

@@ -47,6 +47,11 @@ export function workloadCounters(metrics: Metrics, connections: WorkloadConnecti
     'Open connections to the workload socket.',
     () => connections.size,
   );
+  gauge(
+    'hansa_workload_request_bytes',
+    'Memory of open calls and incomplete requests on the workload socket. Each user has a share.',
+    () => connections.requestBytes,
+  );
   return {
     issued: () => issued.add({ result: 'issued' }),
     failed: () => issued.add({ result: 'failed' }),

@@ -1,10 +1,8 @@
 // Limits the memory of incomplete requests. gRPC keeps each DATA frame until its message is complete, and
 // each message until the request is complete. In frames of one byte, a message takes hundreds of times
-// its size, at little cost for the sender. So this file counts frames before gRPC handles the call.
+// its size, at little cost for the sender. So this file counts frames.
 
-import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { ServerHttp2Stream } from 'node:http2';
-import type { Duplex } from 'node:stream';
 import { frameHeadBytes } from '../../../core/rpc/frames.ts';
 
 /** What gRPC keeps for a piece beside its bytes: an object of Node's that points to them. */
@@ -77,36 +75,8 @@ export interface MemoryAccount {
   end(): void;
 }
 
-/** Published by Node for each stream of any server, before that server hears of it. */
-const created = channel('http2.server.stream.created').name;
-
-/** Watches the connections of one server. */
-export class RequestMemoryMeter {
-  /** Marks the connections of this server. */
-  readonly #account = Symbol('account');
-
-  constructor() {
-    subscribe(created, this.#onStream);
-  }
-
-  /** To be called before the server has the connection. */
-  add(connection: Duplex, account: MemoryAccount): void {
-    Object.defineProperty(connection, this.#account, { value: account });
-  }
-
-  stop(): void {
-    unsubscribe(created, this.#onStream);
-  }
-
-  readonly #onStream = (message: unknown): void => {
-    const { stream } = message as { readonly stream: ServerHttp2Stream };
-    const socket = stream.session?.socket as { readonly [key: symbol]: unknown } | undefined;
-    const account = socket?.[this.#account] as MemoryAccount | undefined;
-    if (account !== undefined) watch(stream, account);
-  };
-}
-
-function watch(stream: ServerHttp2Stream, account: MemoryAccount): void {
+/** To be called when gRPC has the stream: to listen for pieces would set them flowing. */
+export function watchRequest(stream: ServerHttp2Stream, account: MemoryAccount): void {
   const pieces = new RequestMemory();
   let held = 0;
   const settle = (now: number): boolean => {
@@ -118,13 +88,7 @@ function watch(stream: ServerHttp2Stream, account: MemoryAccount): void {
     pieces.add(piece);
     if (!settle(pieces.held) || pieces.areTooMany) account.end();
   };
-  // To listen for pieces sets them flowing: not before gRPC does.
-  const asGrpcBegins = (event: string | symbol): void => {
-    if (event !== 'data') return;
-    stream.off('newListener', asGrpcBegins);
-    stream.on('data', read);
-  };
-  stream.on('newListener', asGrpcBegins);
+  stream.on('data', read);
   const over = (): void => {
     stream.off('data', read);
     settle(0);

@@ -16,20 +16,21 @@ import type { WorkloadProcess } from '../entries/workload-process.ts';
 
 export type GuardRefusal = 'gone' | 'header' | 'limit' | 'late' | 'flood';
 
+/** What reports say of a caller. */
+export type RefusedCaller = Pick<WorkloadProcess, 'uid' | 'gid' | 'description'>;
+
 export interface StreamGuardOptions {
   readonly connections: WorkloadConnections;
   readonly clock: Clock;
   readonly requestMs: number;
   /** Whether some entry selects by the SHA-256 of the program: then it is known before the call begins. */
   readonly needsHash: () => boolean;
-  readonly refused: (why: GuardRefusal, process: WorkloadProcess | undefined) => void;
+  readonly refused: (why: GuardRefusal, caller: RefusedCaller | undefined) => void;
 }
 
 /** SPIFFE Workload Endpoint section 3: so that a page in a browser, say, cannot be made to ask. */
 const securityHeader = 'workload.spiffe.io';
 const workloadApi = '/SpiffeWorkloadAPI/';
-/** Twice the default of gRPC. */
-const maxMetadataBytes = 16 * 1024;
 
 export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
   const { connections, clock, requestMs } = options;
@@ -49,15 +50,6 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
           code: status.UNAUTHENTICATED,
           details: 'The process that opened this connection has ended, or runs another program.',
         });
-        return;
-      }
-      // Every call keeps its metadata in memory until it ends.
-      if (bytesOf(metadata) > maxMetadataBytes) {
-        refuse('flood', {
-          code: status.RESOURCE_EXHAUSTED,
-          details: `The metadata of the call is too large: the limit is ${maxMetadataBytes} bytes.`,
-        });
-        connections.close(name);
         return;
       }
       if (method.path.startsWith(workloadApi) && !hasSecurityHeader(metadata)) {
@@ -95,8 +87,6 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
           code: status.DEADLINE_EXCEEDED,
           details: `The request was not complete within ${requestMs} ms.`,
         });
-        // Our half of the stream is closed, theirs may stay open for ever: no honest client does that.
-        connections.close(name);
       });
       next(metadata);
     };
@@ -128,12 +118,4 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
 function hasSecurityHeader(metadata: Metadata): boolean {
   const values = metadata.get(securityHeader);
   return values.length === 1 && values[0] === 'true';
-}
-
-function bytesOf(metadata: Metadata): number {
-  let bytes = 0;
-  for (const [name, values] of Object.entries(metadata.toHttp2Headers())) {
-    for (const value of [values ?? ''].flat()) bytes += name.length + String(value).length;
-  }
-  return bytes;
 }

@@ -3,6 +3,7 @@
 
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../../core/clock/clock.ts';
+import { FairTurns } from '../../../core/limits/fair-turns.ts';
 import { TokenBuckets } from '../../../core/limits/token-buckets.ts';
 import type { PeerProcess } from '../../apply/peer-credentials.ts';
 import type { WorkloadProcess } from '../entries/workload-process.ts';
@@ -15,8 +16,10 @@ export interface WorkloadLimits {
   readonly streams: number;
   readonly streamsPerUser: number;
   readonly streamsPerConnection: number;
-  /** What requests that are on their way may cost. */
+  /** What bytes that wait, open streams with their headers, and requests that are on their way may cost. */
   readonly requestBytesPerUser: number;
+  /** Streams of a connection that may end before their request is complete. One more is allowed each second. */
+  readonly refusalsPerConnection: number;
   /** A connection without a stream is closed after this long. */
   readonly idleMs: number;
   /** A new connection must bring its first stream, and a stream its request, within this long. */
@@ -34,7 +37,8 @@ export const defaultLimits: WorkloadLimits = {
   streams: 8192,
   streamsPerUser: 2048,
   streamsPerConnection: 128,
-  requestBytesPerUser: 32 * 1024 * 1024,
+  requestBytesPerUser: 64 * 1024 * 1024,
+  refusalsPerConnection: 16,
   idleMs: 300_000,
   requestMs: 10_000,
 };
@@ -51,7 +55,22 @@ export interface WorkloadConnection {
   readonly process: WorkloadProcess;
   readonly isSame: () => boolean;
   /** Counts what is held of its requests, more or less of it; false where that is too much for its user. */
-  readonly holdRequest: (bytes: number) => boolean;
+  hold(bytes: number): boolean;
+  /** Counts a stream that ended before its request was complete, and closes the connection after a few. */
+  refuse(): void;
+  /** Ends the connection, after what was written to it has gone out. */
+  close(): void;
+}
+
+/** A connection whose process is not attested yet. */
+export interface Entered {
+  /** Runs a task in the next turn of its user. */
+  turn(task: () => void): void;
+  /** Lets go of the process when the connection closes. */
+  attested(
+    peer: Pick<PeerProcess, 'isSame' | 'close'>,
+    process: WorkloadProcess,
+  ): WorkloadConnection;
 }
 
 interface Open extends WorkloadConnection {
@@ -62,6 +81,7 @@ interface Open extends WorkloadConnection {
 }
 
 interface User {
+  readonly uid: number;
   connections: number;
   streams: number;
   requestBytes: number;
@@ -70,10 +90,16 @@ interface User {
 export class WorkloadConnections {
   readonly #limits: WorkloadLimits;
   readonly #clock: Clock;
+  /** Attested or not. */
+  readonly #sockets = new Set<Socket>();
   readonly #open = new Map<string, Open>();
   readonly #users = new Map<number, User>();
   /** How many connections each user may begin now. */
   readonly #arrivals: TokenBuckets<number>;
+  /** How many refused streams each connection may have now. */
+  readonly #refusals: TokenBuckets;
+  /** So that a user with many connections, or with many calls, does not keep the others waiting. */
+  readonly #turns = new FairTurns<number>();
   #streams = 0;
   #named = 0;
 
@@ -86,34 +112,75 @@ export class WorkloadConnections {
       perSecond: limits.connectsPerSecond,
       maxKeys: maxRemembered,
     });
+    this.#refusals = new TokenBuckets({
+      clock,
+      burst: limits.refusalsPerConnection,
+      perSecond: 1,
+      maxKeys: limits.connections,
+    });
   }
 
   get size(): number {
-    return this.#open.size;
+    return this.#sockets.size;
   }
 
   get streams(): number {
     return this.#streams;
   }
 
-  /** Undefined where this user has too many, or begins them too fast: then the connection is closed. */
-  add(socket: Socket, peer: PeerProcess, process: WorkloadProcess): WorkloadConnection | undefined {
-    const user = this.#users.get(peer.uid) ?? { connections: 0, streams: 0, requestBytes: 0 };
+  /** What is held of the requests of all users. */
+  get requestBytes(): number {
+    let bytes = 0;
+    for (const user of this.#users.values()) bytes += user.requestBytes;
+    return bytes;
+  }
+
+  /**
+   * Counts a connection of a user. Undefined where this user has too many, or begins them too fast: then the
+   * connection is closed.
+   */
+  enter(socket: Socket, uid: number): Entered | undefined {
+    const user = this.#users.get(uid) ?? newUser(uid);
     const hasTooMany = user.connections >= this.#limits.connectionsPerUser;
-    if (hasTooMany || this.#arrivals.take(peer.uid) !== undefined) {
-      peer.close();
+    if (hasTooMany || this.#arrivals.take(uid) !== undefined) {
       socket.destroy();
       return undefined;
     }
-    this.#users.set(peer.uid, user);
+    this.#users.set(uid, user);
     user.connections++;
+    this.#sockets.add(socket);
+    socket.once('close', () => {
+      this.#sockets.delete(socket);
+      user.connections--;
+      this.#forgetIdle(user);
+    });
+    return {
+      turn: (task) => this.#turns.enter(uid, task),
+      attested: (peer, process) => this.#add(socket, user, peer, process),
+    };
+  }
+
+  #add(
+    socket: Socket,
+    user: User,
+    peer: Pick<PeerProcess, 'isSame' | 'close'>,
+    process: WorkloadProcess,
+  ): WorkloadConnection {
+    const name = `workload-${++this.#named}`;
     const connection: Open = {
-      name: `workload-${++this.#named}`,
+      name,
       process,
       isSame: () => peer.isSame(),
-      holdRequest: (bytes) => {
+      hold: (bytes) => {
         user.requestBytes += bytes;
+        this.#forgetIdle(user);
         return user.requestBytes <= this.#limits.requestBytesPerUser;
+      },
+      refuse: () => {
+        if (this.#refusals.take(name) !== undefined) connection.close();
+      },
+      close: () => {
+        this.#clock.timer(lingerMs, () => socket.destroy());
       },
       socket,
       user,
@@ -126,7 +193,6 @@ export class WorkloadConnections {
       this.#open.delete(connection.name);
       connection.idle?.cancel();
       peer.close();
-      if (--user.connections === 0 && user.streams === 0) this.#users.delete(peer.uid);
     });
     return connection;
   }
@@ -151,22 +217,21 @@ export class WorkloadConnections {
       if (ended) return;
       ended = true;
       this.#streams--;
-      if (--user.streams === 0 && user.connections === 0) {
-        this.#users.delete(connection.process.uid);
-      }
+      user.streams--;
+      this.#forgetIdle(user);
       if (--connection.streams === 0) this.#closeWhenIdle(connection, this.#limits.idleMs);
     };
   }
 
-  /** Ends the connection, after what was written to it has gone out. */
-  close(name: string): void {
-    const connection = this.#open.get(name);
-    if (connection !== undefined) this.#clock.timer(lingerMs, () => connection.socket.destroy());
-  }
-
   /** Ends every connection. */
   destroy(): void {
-    for (const { socket } of this.#open.values()) socket.destroy();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Streams end after their connection, in the turns of the user: until then the user holds them. */
+  #forgetIdle(user: User): void {
+    const { uid, connections, streams, requestBytes } = user;
+    if (connections === 0 && streams === 0 && requestBytes === 0) this.#users.delete(uid);
   }
 
   #closeWhenIdle(connection: Open, delayMs: number): void {
@@ -174,4 +239,8 @@ export class WorkloadConnections {
     connection.idle?.cancel();
     connection.idle = this.#clock.timer(delayMs, () => connection.socket.destroy());
   }
+}
+
+function newUser(uid: number): User {
+  return { uid, connections: 0, streams: 0, requestBytes: 0 };
 }

@@ -1,7 +1,8 @@
 // The gRPC server on the workload socket. It accepts a connection, attests the process, and then
 // passes the connection to gRPC with a unique name, by which each call finds its process.
 
-import { Server, ServerCredentials } from '@grpc/grpc-js';
+import { Server } from '@grpc/grpc-js';
+import type { Socket } from 'node:net';
 import type { Clock } from '../../../core/clock/clock.ts';
 import type { Log } from '../../../core/log/log.ts';
 import {
@@ -11,20 +12,22 @@ import {
 } from '../../sds/secret-service.ts';
 import { AccountFile } from '../../apply/account-files.ts';
 import { ExecutableHashes } from '../../apply/executable-hash.ts';
+import type { PeerProcess } from '../../apply/peer-credentials.ts';
 import { openWorkloadSocket } from '../../apply/workload-socket.ts';
 import {
   type AuthorizationApiOptions,
   authorizationApi,
   authorizationApiDefinition,
 } from '../../authorization/authorization-api.ts';
+import { grpcFront } from './grpc-front.ts';
 import { healthDefinition, healthService } from './health-service.ts';
 import { jwtProfile, type JwtProfileOptions } from '../jwt-profile.ts';
 import { OccasionalLog } from './occasional-log.ts';
 import { reflection, reflectionDefinitions, servedServices } from './reflection.ts';
-import { RequestMemoryMeter } from './request-memory.ts';
 import { streamGuard, type StreamGuardOptions } from './stream-guard.ts';
 import { workloadApi, workloadApiDefinition } from '../workload-api.ts';
-import type { WorkloadConnections, WorkloadLimits } from './workload-connections.ts';
+import { TurnTakingSocket } from './turn-taking-socket.ts';
+import type { Entered, WorkloadConnections, WorkloadLimits } from './workload-connections.ts';
 import { workloadProcess } from '../entries/workload-process.ts';
 
 export interface WorkloadServerOptions {
@@ -84,44 +87,47 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
   for (const definition of reflectionDefinitions) server.addService(definition, reflection);
   // A process that connects and exits at once can cause any number of these messages.
   const unknown = new OccasionalLog(log, clock, 'rejected a connection to the workload socket');
-  const requests = new RequestMemoryMeter();
-  const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
+  const inject = grpcFront(server, { refused: (why, { process }) => refused(why, process) });
+  const gone = (error: unknown): void => {
+    refused('gone', undefined);
+    unknown.write({ error });
+  };
+  const serve = (connected: Socket, entered: Entered, peer: PeerProcess): void => {
+    const process = workloadProcess(peer, { hashes, users, groups });
+    const connection = entered.attested(peer, process);
+    const socket = new TurnTakingSocket(connected, {
+      turn: (task) => entered.turn(task),
+      hold: (bytes) => connection.hold(bytes),
+      flooded: () => refused('flood', process),
+    });
+    inject(socket, connection);
+  };
   const socket = await openWorkloadSocket({
     path,
     maxConnections: limits.connections,
-    connected: (connected, peer) => {
+    connected: (connected, user, attest) => {
       // Without a listener, a connection that breaks before gRPC has it would end the process.
       connected.on('error', () => undefined);
-      const process = workloadProcess(peer, { hashes, users, groups });
-      const connection = connections.add(connected, peer, process);
-      if (connection === undefined) {
-        refused('limit', process);
+      const entered = connections.enter(connected, user.uid);
+      if (entered === undefined) {
+        refused('limit', { ...user, description: `uid ${user.uid}, gid ${user.gid}` });
         return;
       }
-      // What gRPC shows of a call's origin is this property; a Unix socket has no address of its own.
-      Object.defineProperty(connected, 'remoteAddress', { value: connection.name });
-      requests.add(connected, {
-        hold: connection.holdRequest,
-        end: () => {
-          if (connected.destroyed) return;
-          refused('flood', process);
+      entered.turn(() => {
+        if (connected.destroyed) return;
+        try {
+          serve(connected, entered, attest());
+        } catch (error) {
           connected.destroy();
-        },
+          gone(error);
+        }
       });
-      injector.injectConnection(connected);
     },
-    unknown: (error) => {
-      refused('gone', undefined);
-      unknown.write({ error });
-    },
-  }).catch((error: unknown) => {
-    requests.stop();
-    throw error;
+    unknown: gone,
   });
   return {
     stop: () => {
       socket.close();
-      requests.stop();
       server.forceShutdown();
       connections.destroy();
       hashes.stop();
