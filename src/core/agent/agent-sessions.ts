@@ -47,5 +47,6 @@ export interface PresentAgent {
     readonly workloads: number;
     readonly problems: readonly string[];
   }): void;
-  disconnected(): void;
+  /** `isLost`: the agent did not answer. Otherwise one of both sides has ended the stream. */
+  disconnected(isLost: boolean): void;
 }

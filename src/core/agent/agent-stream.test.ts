@@ -260,6 +260,7 @@ suite('pings', () => {
       code: 'HANSA_TIMEOUT',
       message: 'The agent did not answer a ping within 10 seconds.',
     });
+    assert.deepEqual(replica.reports, ['lost']);
   });
 
   test('are not sent while the agent speaks', async () => {

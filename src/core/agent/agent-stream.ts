@@ -77,6 +77,7 @@ export class AgentStream {
   #isConfirmed = false;
   #isDirty = false;
   #isOver = false;
+  #isLost = false;
   #acknowledgeTimer: Timer | undefined;
 
   constructor(parts: AgentStreamParts, call: AgentCall) {
@@ -98,7 +99,7 @@ export class AgentStream {
       maxKeys: 1,
     });
     const outbox = this.#outbox;
-    this.#pings = new StreamPings({ clock, outbox, lost: (error) => this.end(error) });
+    this.#pings = new StreamPings({ clock, outbox, lost: (error) => this.#lost(error) });
     this.#signs = new SignAnswers({
       log: parts.log.with({ agent: this.agent }),
       outbox,
@@ -135,6 +136,16 @@ export class AgentStream {
     this.#over.reject(error);
   }
 
+  /** Whether it ended because the agent did not answer. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
+  #lost(error: HansaError): void {
+    this.#isLost = !this.#isOver;
+    this.end(error);
+  }
+
   /** The items of the agent may have changed. */
   changed(): void {
     this.#isDirty = true;
@@ -167,7 +178,7 @@ export class AgentStream {
     // The agent may have been faster than the event that the message was written.
     if (this.#sent?.version !== version || this.#isOver) return;
     this.#acknowledgeTimer = this.#parts.clock.timer(acknowledgeWithinMs, () =>
-      this.end(
+      this.#lost(
         new HansaError(
           'HANSA_TIMEOUT',
           `The agent did not acknowledge a state within ${acknowledgeWithinMs / 1000} seconds.`,

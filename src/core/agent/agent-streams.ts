@@ -231,7 +231,9 @@ export class AgentStreams {
         host: hello.host,
         address: call.address,
       });
-      ended.addEventListener('abort', () => presence.disconnected(), { once: true });
+      ended.addEventListener('abort', () => presence.disconnected(stream.isLost), {
+        once: true,
+      });
       stream.begin(held, presence, holdings);
     } catch (error) {
       stream.end(toHansaError(error));

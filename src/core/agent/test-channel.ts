@@ -96,7 +96,7 @@ export async function testReplica(options: TestReplicaOptions = {}) {
       connected: () => ({
         seen: () => undefined,
         reported: (report) => reports.push(report),
-        disconnected: () => reports.push('disconnected'),
+        disconnected: (isLost) => reports.push(isLost ? 'lost' : 'disconnected'),
       }),
     },
     audit,

@@ -39,6 +39,7 @@ suite('the facts of an agent', () => {
       version: '1.0',
       host: 'quay-7',
       replica: 'quay',
+      isLost: false,
       lastSeenAt: '2026-01-01T00:00:00Z',
     });
   });
@@ -65,9 +66,22 @@ suite('the facts of an agent', () => {
     const { facts, about, read } = await scene();
     const agent = facts.connected('crane', about);
     agent.reported({ entries: 3, workloads: 2, problems: ['the disk is full'] });
-    agent.disconnected();
+    agent.disconnected(false);
     assert.equal(read()?.['workloads'], 2);
     assert.deepEqual(read()?.['problems'], ['the disk is full']);
+  });
+
+  test('tell that an agent did not answer, and when its last message arrived', async () => {
+    const { clock, facts, about, read } = await scene();
+    const agent = facts.connected('crane', about);
+    await clock.advance(5_000);
+    agent.seen();
+    await clock.advance(30_000);
+    agent.disconnected(true);
+    assert.equal(read()?.['lastSeenAt'], '2026-01-01T00:00:05Z');
+    assert.equal(read()?.['isLost'], true);
+    facts.connected('crane', about);
+    assert.equal(read()?.['isLost'], false);
   });
 
   test('wait for the object of an agent that has just joined', async () => {
@@ -87,7 +101,7 @@ suite('the facts of an agent', () => {
     const agent = facts.connected('crane', about);
     agent.seen();
     uids.clear();
-    agent.disconnected();
+    agent.disconnected(false);
     uids.set('crane', 'u2');
     await clock.advance(60_000);
     assert.equal(merges.length, 1);
@@ -102,7 +116,7 @@ suite('the facts of an agent', () => {
     assert.equal(read()?.['lastSeenAt'], '2026-01-01T00:00:05Z');
     await clock.advance(5_000);
     agent.seen();
-    agent.disconnected();
+    agent.disconnected(false);
     await clock.advance(60_000);
     assert.equal(read()?.['lastSeenAt'], '2026-01-01T00:00:05Z');
   });

@@ -38,12 +38,14 @@ export class AgentFacts implements AgentPresence {
       this.#note(agent, { ...facts, lastSeenAt: timestamp(clock.now()) });
     this.#connected.set(agent, (this.#connected.get(agent) ?? 0) + 1);
     // A new stream is written at once: a user may be waiting for it.
-    say({ version, host, replica });
+    say({ version, host, replica, isLost: false });
     this.#write(agent);
     return {
       seen: () => say({}),
       reported: ({ workloads, problems }) => say({ workloads, problems }),
-      disconnected: () => {
+      disconnected: (isLost) => {
+        // Not a message: the agent was last seen when one arrived.
+        if (isLost) this.#note(agent, { isLost });
         const left = (this.#connected.get(agent) ?? 1) - 1;
         if (left > 0) this.#connected.set(agent, left);
         else this.#connected.delete(agent);

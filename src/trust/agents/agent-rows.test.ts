@@ -40,7 +40,7 @@ suite('the row of an agent', () => {
     const row = agentRow(connected, nowMs);
     assert.deepEqual(
       [row.state, row.since, row.entries, row.workloads, row.lastSeen, row.svid, row.why],
-      ['Connected', '5m', '2', '3', 'now', 'for 50m', ''],
+      ['Connected', '5m', '2', '3', '8s ago', 'for 50m', ''],
     );
     assert.equal(row.labels, 'zone=harbour');
   });

@@ -1,6 +1,7 @@
 // Computes the rows of `hansa agent list` and `show`, and which agents need an operator. Pure.
 
 import type { Agent } from '../../api/kinds/agent.ts';
+import { siteAgentName } from '../../api/values/agent-name.ts';
 import { humanDuration } from '../../api/values/duration.ts';
 import { countStates, type StateCounts } from '../state-counts.ts';
 
@@ -61,7 +62,8 @@ export function agentRow(agent: Agent, nowMs: number): AgentRow {
     entries: String(status.entries ?? 0),
     workloads: String(status.workloads ?? 0),
     lastSeen:
-      state === 'Connected'
+      // It is the process that answers.
+      metadata.name === siteAgentName
         ? 'now'
         : lastSeenAt === undefined
           ? ''

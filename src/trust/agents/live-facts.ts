@@ -12,13 +12,14 @@ interface Identified {
 }
 
 /** When the site last heard from the agent; undefined if it never did. */
-export function lastSeenMs(
-  { facts }: Pick<Store, 'facts'>,
-  { metadata: { name, uid } }: Identified,
-): number | undefined {
-  const known = facts.get(collection, name);
-  const at = known?.['uid'] === uid ? known['lastSeenAt'] : undefined;
+export function lastSeenMs(store: Pick<Store, 'facts'>, agent: Identified): number | undefined {
+  const at = factsOf(store, agent)?.['lastSeenAt'];
   return typeof at === 'string' ? Date.parse(at) : undefined;
+}
+
+/** Whether its stream to this replica ended because the agent did not answer. */
+export function isLost(store: Pick<Store, 'facts'>, agent: Identified): boolean {
+  return factsOf(store, agent)?.['isLost'] === true;
 }
 
 /** Writes only what differs, because the store batches all writes of facts to disk. */
@@ -33,4 +34,12 @@ export function keepFacts(
     jsonEquals(known?.[field], value),
   );
   if (!isKept) facts.merge(collection, name, wanted);
+}
+
+function factsOf(
+  { facts }: Pick<Store, 'facts'>,
+  { metadata: { name, uid } }: Identified,
+): ReturnType<Store['facts']['get']> {
+  const known = facts.get(collection, name);
+  return known?.['uid'] === uid ? known : undefined;
 }

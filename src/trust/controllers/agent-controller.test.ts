@@ -95,6 +95,28 @@ suite('the Agent of a machine', () => {
     assert.equal(agent.status.conditions?.[0]?.status, 'False');
   });
 
+  test('is Disconnected at once when its stream ended because it did not answer', async (t) => {
+    const site = await agentsSite(t);
+    const state = async () => (await site.client.get('crane-1'))?.status?.state;
+    await site.join('crane-1');
+    await site.reconcile('crane-1');
+    const uid = (await site.client.get('crane-1'))?.metadata.uid;
+    await site.connect('crane-1');
+    await site.reconcile('crane-1');
+    const lastSeenAt = timestamp(site.clock.now());
+    site.store.facts.merge('agents', 'crane-1', { uid, lastSeenAt, isLost: true });
+    await site.disconnect('crane-1');
+    await site.reconcile('crane-1');
+    assert.equal(await state(), 'Disconnected');
+    // It came back through another replica, of whose streams this one has no facts.
+    await site.clock.advance(60_000);
+    await site.connect('crane-1');
+    await site.reconcile('crane-1');
+    await site.disconnect('crane-1');
+    await site.reconcile('crane-1');
+    assert.equal(await state(), 'Connected');
+  });
+
   test('stays Connected over a short gap', async (t) => {
     const site = await agentsSite(t);
     await site.join('crane-1');

@@ -18,7 +18,7 @@ import type { Entry, Store } from '../../core/store/store.ts';
 import { agentsLease, keepEpoch } from '../agents/agent-epoch.ts';
 import { liveSession, sessionsCollection } from '../agents/agent-session-records.ts';
 import { type AgentState, type JudgedAgent, judgeAgent } from '../agents/agent-state.ts';
-import { keepFacts, lastSeenMs } from '../agents/live-facts.ts';
+import { isLost, keepFacts, lastSeenMs } from '../agents/live-facts.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
 import { signingProblem } from '../join/conflicts.ts';
 import { agentOf, membersCollection, refusalsCollection } from '../join/member-records.ts';
@@ -137,7 +137,7 @@ async function follow(
     const since = absentSince.get(name) ?? monotonicMs;
     absentSince.set(name, since);
     const restMs = since + reconnectsWithinMs - monotonicMs;
-    if (restMs > 0) return { requeueAfterMs: restMs };
+    if (restMs > 0 && !wasLost(store, agent)) return { requeueAfterMs: restMs };
   }
   absentSince.delete(name);
   const refused = newRefusal(store, instance, nowMs);
@@ -192,6 +192,16 @@ function hasConnected(store: Pick<Store, 'facts'>, agent: Agent): boolean {
   const state = agent.status?.state;
   return (
     state === 'Connected' || state === 'Disconnected' || lastSeenMs(store, agent) !== undefined
+  );
+}
+
+/** An agent that did not answer is gone already. The facts of this replica may be about an earlier connection. */
+function wasLost(store: Pick<Store, 'facts'>, agent: Agent): boolean {
+  const { since } = agent.status ?? {};
+  return (
+    isLost(store, agent) &&
+    since !== undefined &&
+    Date.parse(since) <= (lastSeenMs(store, agent) ?? -Infinity)
   );
 }
 
