@@ -190,7 +190,7 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
       joinAs(...proof, '--token', 'barge', '--name', name, '--write', at(into));
     const other = await joinBarge('barge-2', 'barge-2');
     assert.equal(other.code, 7);
-    assert.match(other.stderr, /^The site rejected the join\./);
+    assert.match(other.stderr, /^The site at \S+ says: The site rejected the join\./);
     const first = await joinBarge('barge-1', 'barge-1');
     assert.equal(first.code, 0, first.stderr);
     const second = await joinBarge('barge-1', 'barge-again');

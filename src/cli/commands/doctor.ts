@@ -135,8 +135,8 @@ export function renderFindings(
     .flatMap(({ check, level, text, remedy }) => {
       const [style, mark] = marks[level];
       return [
-        `${paint(style, mark)} ${check.padEnd(width)}  ${printable(text, false)}`,
-        ...(remedy === undefined ? [] : wrap(printable(remedy, false), 2, 110)),
+        `${paint(style, mark)} ${check.padEnd(width)}  ${printable(text)}`,
+        ...(remedy === undefined ? [] : wrap(printable(remedy), 2, 110)),
       ];
     })
     .join('\n');

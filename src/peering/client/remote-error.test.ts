@@ -10,10 +10,10 @@ function answered(status: number, body: unknown) {
 }
 
 suite('what another site refuses', () => {
-  test('keeps its code and its words', () => {
+  test('keeps its code, and its words with its name', () => {
     const error = answered(409, { reason: 'InvitationRedeemed', message: 'It was redeemed.' });
     assert.equal(error?.code, 'HANSA_INVITATION_REDEEMED');
-    assert.equal(error?.message, 'It was redeemed.');
+    assert.equal(error?.message, 'lubeck.example says: It was redeemed.');
     assert.equal(answered(200, ''), undefined);
     assert.equal(answered(204, ''), undefined);
   });
@@ -43,7 +43,8 @@ suite('what another site refuses', () => {
     const shown = answered(403, { reason: 'PeerRefused', message })?.message ?? '';
     // oxlint-disable-next-line no-control-regex -- none may be left
     assert.doesNotMatch(shown, /[\u0000-\u001f]/);
-    assert.ok(shown.length <= 500);
+    assert.match(shown, /^lubeck\.example says: \\u001b\[2J\\nx+…$/);
+    assert.ok(shown.length <= 550);
   });
 
   test('ends a handshake only where it is about the invitation', () => {

@@ -1,6 +1,7 @@
 // Maps the error response of another site to an error of this site.
 
 import { HansaError } from '../../core/errors/error.ts';
+import { saidBy } from '../../core/errors/remote-words.ts';
 import type { TransportResponse } from '../../core/identity/tls/transport.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { peeringError, type PeeringErrorCode } from '../errors.ts';
@@ -22,9 +23,7 @@ const codes: ReadonlyMap<string, PeeringErrorCode> = new Map(
   }),
 );
 
-const longestMessage = 500;
-
-/** Undefined if the response is a success. The remote message is shortened and put on one line. */
+/** Undefined if the response is a success. The words of the peer carry its name. */
 export function refusalOf(peer: string, response: TransportResponse): HansaError | undefined {
   if (response.status >= 200 && response.status < 300) return undefined;
   const { reason, message } = readStatus(response.body);
@@ -32,9 +31,9 @@ export function refusalOf(peer: string, response: TransportResponse): HansaError
   const words =
     message === undefined
       ? `${peer} answered with HTTP status ${response.status} and no explanation.`
-      : message;
+      : saidBy(peer, message);
   if (code !== undefined) return peeringError(code, words);
-  return peeringError('HANSA_PEER_UNREACHABLE', `${peer} cannot process the request now: ${words}`);
+  return peeringError('HANSA_PEER_UNREACHABLE', `${peer} cannot process the request now. ${words}`);
 }
 
 /** Whether a retry cannot help. */
@@ -55,15 +54,9 @@ function readStatus(body: Buffer): { readonly reason?: string; readonly message?
     } | null;
     return {
       ...(typeof value?.reason === 'string' ? { reason: value.reason } : {}),
-      ...(typeof value?.message === 'string' ? { message: oneLine(value.message) } : {}),
+      ...(typeof value?.message === 'string' ? { message: value.message } : {}),
     };
   } catch {
     return {};
   }
-}
-
-function oneLine(text: string): string {
-  // oxlint-disable-next-line no-control-regex -- these are what is replaced
-  const clean = text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, ' ');
-  return clean.length > longestMessage ? `${clean.slice(0, longestMessage - 1)}…` : clean;
 }

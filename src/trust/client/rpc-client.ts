@@ -3,6 +3,7 @@
 import { type ClientHttp2Stream, connect } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import { HansaError } from '../../core/errors/error.ts';
+import { saidBy } from '../../core/errors/remote-words.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 import { decodeStatusMessage, errorOfRpcStatus, rpcStatus } from '../../core/rpc/status.ts';
 
@@ -21,6 +22,7 @@ const joining: RpcClientOptions = {
 export class RpcClientCall {
   readonly #stream: ClientHttp2Stream;
   readonly #frames: FrameReader;
+  readonly #authority: string;
   readonly #purpose: string;
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #close: () => void;
@@ -36,6 +38,7 @@ export class RpcClientCall {
     path: string,
     { purpose, maxAnswerBytes }: RpcClientOptions = joining,
   ) {
+    this.#authority = authority;
     this.#purpose = purpose;
     this.#frames = new FrameReader(maxAnswerBytes);
     const session = connect(`https://${authority}`, { createConnection: () => socket });
@@ -112,6 +115,7 @@ export class RpcClientCall {
       );
     }
     const code = Number(this.#status);
-    return errorOfRpcStatus({ code, message: decodeStatusMessage(this.#message) });
+    const message = saidBy(`The site at ${this.#authority}`, decodeStatusMessage(this.#message));
+    return errorOfRpcStatus({ code, message });
   }
 }

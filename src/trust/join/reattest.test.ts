@@ -18,7 +18,10 @@ import {
 const svid = { chain: [runner.certificate], key: runner.key };
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-const uniform = { code: 'HANSA_FORBIDDEN', message: /^The site rejected the join\. / };
+const uniform = {
+  code: 'HANSA_FORBIDDEN',
+  message: /^The site at \S+ says: The site rejected the join\. /,
+};
 
 /** A member with everything that its folder holds. */
 interface Held {

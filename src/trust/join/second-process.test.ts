@@ -58,7 +58,10 @@ suite('a copy of the folder of a connected agent', () => {
     await site.pass(ms);
     await renewReplica();
   };
-  const rejected = { code: 'HANSA_FORBIDDEN', message: /^The site rejected the join\. / };
+  const rejected = {
+    code: 'HANSA_FORBIDDEN',
+    message: /^The site at \S+ says: The site rejected the join\. /,
+  };
 
   test('that renews makes the agent conflicted when the connected process renews, too', async () => {
     const { name, held, member } = await connected();

@@ -13,7 +13,10 @@ const used = {
   code: 'HANSA_FORBIDDEN',
   message: /is single-use, and it was used at .*tell the operator/,
 };
-const uniform = { code: 'HANSA_FORBIDDEN', message: /^The site rejected the join\. / };
+const uniform = {
+  code: 'HANSA_FORBIDDEN',
+  message: /^The site at \S+ says: The site rejected the join\. /,
+};
 
 suite('a token', () => {
   let site: TestJoinSite;

@@ -118,7 +118,8 @@ suite('a member that a peer vouched for', () => {
       await look();
       await assert.rejects(member.renew(), {
         code: 'HANSA_UNAVAILABLE',
-        message: /^Cannot renew: bruges\.example is suspended, and it vouched for agent\/crane-\d/,
+        message:
+          /^The site at \S+ says: Cannot renew: bruges\.example is suspended, and it vouched for agent\/crane-\d/,
       });
     }
     assert.match(site.denials.at(-1)?.reason ?? '', /bruges\.example is suspended/);

@@ -139,7 +139,7 @@ suite('what an ACME server may say', () => {
           subproblems: [{ type: 'urn:ietf:params:acme:error:caa', detail: 'forbidden' }],
         };
       },
-      /could not prove control of lubeck\.example \(invalid\): dns: 'no such name\\x1B\[2J\\nforged line'; caa: forbidden/,
+      /could not prove control of lubeck\.example \(invalid\): dns: no such name\\u001b\[2J\\nforged line; caa: forbidden/,
     ],
     'nothing about why it failed': [
       (server) => {

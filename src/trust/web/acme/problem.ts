@@ -1,6 +1,6 @@
 // Errors of an ACME server (RFC 8555 §6.7, RFC 9457), as printable messages.
 
-import { inspect } from 'node:util';
+import { escaped } from '../../../core/errors/remote-words.ts';
 import type { TransportResponse } from '../../../core/identity/tls/transport.ts';
 
 /** Its message is for people: what the server said, as far as that can be printed. */
@@ -54,19 +54,13 @@ function describe(
     typeof type === 'string' && /^urn:ietf:params:acme:error:[A-Za-z]{1,64}$/.test(type)
       ? type.slice(namespace.length)
       : 'unknown';
-  const told = typeof detail === 'string' && detail !== '' ? shown(detail) : 'no detail given';
+  const told =
+    typeof detail === 'string' && detail !== '' ? escaped(detail, maxShown) : 'no detail given';
   const below =
     withSubproblems && Array.isArray(subproblems)
       ? subproblems.slice(0, maxSubproblems).map((each) => describe(each, false).words)
       : [];
   return { type: short, words: [`${short}: ${told}`, ...below].join('; ').slice(0, 4 * maxShown) };
-}
-
-/** Nothing in it can move a cursor, end a line of the log, or fill it. */
-function shown(text: string): string {
-  const cut = text.length > maxShown ? `${text.slice(0, maxShown)}…` : text;
-  // oxlint-disable-next-line no-control-regex
-  return /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/.test(cut) ? inspect(cut) : cut;
 }
 
 function parse(body: Buffer): unknown {
