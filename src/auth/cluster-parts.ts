@@ -3,7 +3,9 @@
 
 import { type Cluster, clusterKind } from '../api/kinds/cluster.ts';
 import type { Kind } from '../api/kind.ts';
+import type { ClusterCredentials } from '../core/kube/credentials/cluster-credentials.ts';
 import type { KubeClient } from '../core/kube/kube-client.ts';
+import { defaultAccountNamespace, proofAccountName } from '../core/kube/manifests/manifest.ts';
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import type { PlaneRoute } from '../core/plane/route.ts';
 import { kindReader } from '../core/store/reader.ts';
@@ -17,6 +19,8 @@ import { keyController } from './controllers/key-controller.ts';
 import { useExpectation } from './credentials/credential-use.ts';
 import { KeyCache } from './keys/key-cache.ts';
 import { KeyMemory } from './keys/key-memory.ts';
+import { keyProver, type KeyProverParts } from './keys/prove-keys.ts';
+import { namespaceOf } from './manifests/manifest.ts';
 import { SpiffeId } from '../api/values/spiffe-id.ts';
 import { clusterKeysRoute } from './peers/cluster-keys-route.ts';
 import { recordRefusal } from './peers/peer-refusal.ts';
@@ -40,7 +44,13 @@ export interface ClusterParts {
 export function clusterParts(
   context: PlaneContext,
   settings: AuthSettings,
-  connect: (cluster: Cluster) => KubeClient,
+  {
+    connect,
+    credentials,
+  }: {
+    readonly connect: (cluster: Cluster) => KubeClient;
+    readonly credentials: Pick<ClusterCredentials, 'sourceOf'>;
+  },
 ): ClusterParts {
   const { store, clock, random, transport, metrics, trustDomain } = context;
   const clusters = new StoredClusters({
@@ -56,6 +66,12 @@ export function clusterParts(
     transport,
     find,
     memory: new KeyMemory({ store, log: context.log, find }),
+    prove: keyProver({
+      clock,
+      random,
+      trustDomain: trustDomain.name,
+      proofOf: proofs(context, settings, credentials),
+    }),
     peerKeys: peerKeys({
       store,
       callPeer: context.callPeer,
@@ -112,6 +128,32 @@ export function clusterParts(
       keys.stop();
       clusters.stop();
     },
+  };
+}
+
+/**
+ * By a token of the site's own ServiceAccount. With a credential that is none, by one of the account that
+ * `hansa cluster auth-config` prints.
+ */
+function proofs(
+  { store }: Pick<PlaneContext, 'store'>,
+  { baseDomain }: Pick<AuthSettings, 'baseDomain'>,
+  credentials: Pick<ClusterCredentials, 'sourceOf'>,
+): KeyProverParts['proofOf'] {
+  const usual = {
+    namespace: namespaceOf(baseDomain) ?? defaultAccountNamespace,
+    name: proofAccountName,
+  };
+  return async ({ name, uid }) => {
+    const cluster = kindReader(clusterKind).get(store, name);
+    if (cluster?.metadata.uid !== uid) return undefined;
+    const source = credentials.sourceOf(cluster);
+    const { credential, claims } = await source.inspect();
+    if (credential.type === 'none') return undefined;
+    if (source.type === 'inCluster' && credential.type === 'token') {
+      return { type: 'mounted', token: credential.token };
+    }
+    return { type: 'request', account: claims?.serviceAccount ?? usual };
   };
 }
 

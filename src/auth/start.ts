@@ -18,7 +18,7 @@ export async function startAuth(
   settings: AuthSettings,
 ): Promise<RunningPlane> {
   const credentials = credentialParts(context, settings);
-  const clusters = clusterParts(context, settings, credentials.connect);
+  const clusters = clusterParts(context, settings, credentials);
   context.enforcement.register({
     // Of clusters of the peer. Without keys, nothing of a token is decided.
     name: 'token-reviews',

@@ -52,7 +52,8 @@ export async function startTokenIssuer(keyId: string, answers?: Answers): Promis
   });
   const respond = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     response.setHeader('content-type', 'application/json');
-    const answer = answers?.(await readRequest(request));
+    const asked = await readRequest(request);
+    const answer = answers?.(asked) ?? tokenFor(asked);
     if (answer !== undefined) {
       response.statusCode = answer.status;
       response.end(JSON.stringify(answer.body ?? {}));
@@ -70,30 +71,44 @@ export async function startTokenIssuer(keyId: string, answers?: Answers): Promis
   );
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
+  /** A TokenRequest: by this, the cluster proves its key to a site. */
+  function tokenFor({ method, url, body }: IssuerRequest): ReturnType<Answers> {
+    const path = /^\/api\/v1\/namespaces\/([^/]+)\/serviceaccounts\/([^/]+)\/token$/.exec(url);
+    if (path === null || method !== 'POST') return undefined;
+    const { spec } = body as { readonly spec: { readonly audiences?: readonly string[] } };
+    const [, namespace = '', name = ''] = path;
+    const claims = {
+      sub: `system:serviceaccount:${namespace}:${name}`,
+      'kubernetes.io': { namespace, serviceaccount: { name, uid: `uid-of-${name}` } },
+      ...(spec.audiences === undefined ? {} : { aud: spec.audiences }),
+    };
+    return { status: 201, body: { status: { token: token(claims) } } };
+  }
   const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const token = (claims: Readonly<Record<string, unknown>> = {}): string => {
+    const now = Math.floor(Date.now() / 1000);
+    const signed = `${part({ alg: 'RS256', kid: keyId })}.${part({
+      iss: issuer,
+      aud: [issuer],
+      exp: now + 3600,
+      iat: now,
+      nbf: now,
+      jti: '6c1c8c2e-31a4-4f38-8f0e-5a8a3f6c2d10',
+      sub: 'system:serviceaccount:shop:web',
+      'kubernetes.io': {
+        namespace: 'shop',
+        serviceaccount: { name: 'web', uid: '0f4bcb8d-24a1-4f7d-bb6a-0a4d6b1b9f0e' },
+        pod: { name: 'web-1', uid: '7f1d4bde-9f39-4f0e-8c47-8f9a1c1d2e3f' },
+      },
+      ...claims,
+    })}`;
+    const signature = createSign('RSA-SHA256').update(signed).sign(privateKey);
+    return `${signed}.${signature.toString('base64url')}`;
+  };
   return {
     url: `https://localhost:${(server.address() as AddressInfo).port}`,
     ca: certificatePem(root.der),
-    token: (claims = {}) => {
-      const now = Math.floor(Date.now() / 1000);
-      const signed = `${part({ alg: 'RS256', kid: keyId })}.${part({
-        iss: issuer,
-        aud: [issuer],
-        exp: now + 3600,
-        iat: now,
-        nbf: now,
-        jti: '6c1c8c2e-31a4-4f38-8f0e-5a8a3f6c2d10',
-        sub: 'system:serviceaccount:shop:web',
-        'kubernetes.io': {
-          namespace: 'shop',
-          serviceaccount: { name: 'web', uid: '0f4bcb8d-24a1-4f7d-bb6a-0a4d6b1b9f0e' },
-          pod: { name: 'web-1', uid: '7f1d4bde-9f39-4f0e-8c47-8f9a1c1d2e3f' },
-        },
-        ...claims,
-      })}`;
-      const signature = createSign('RSA-SHA256').update(signed).sign(privateKey);
-      return `${signed}.${signature.toString('base64url')}`;
-    },
+    token,
     stop: async () => {
       server.closeAllConnections();
       server.close();

@@ -8,6 +8,7 @@ import { after, before, suite, test } from 'node:test';
 import { parse } from 'yaml';
 import { type Daemon, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 import { type KubeApiserver, serviceAccountIssuer, startKubeApiserver } from './kube-apiserver.ts';
+import { createProofAccount } from './review-cluster.ts';
 import { Kubectl } from './kubectl.ts';
 import { missingTools } from './tool.ts';
 
@@ -30,6 +31,7 @@ suite('kubectl and the Clusters of a site', { skip }, () => {
 
   before(async () => {
     kube = await startKubeApiserver();
+    await createProofAccount(kube);
     mkdirSync(join(credentialsDir, 'app1'), { recursive: true });
     writeFileSync(join(credentialsDir, 'app1', 'ca.crt'), kube.ca);
     writeFileSync(join(credentialsDir, 'app1', 'token'), kube.token);

@@ -7,6 +7,10 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Cluster } from '../../src/api/kinds/cluster.ts';
 import type { KeyPair } from '../../src/auth/review/test-service-account-tokens.ts';
+import {
+  defaultAccountNamespace,
+  proofAccountName,
+} from '../../src/core/kube/manifests/manifest.ts';
 import { isConditionTrue } from '../../src/core/reconcile/conditions.ts';
 import { type KubeApiserver, serviceAccountIssuer, startKubeApiserver } from './kube-apiserver.ts';
 import type { WireClient } from './wire.ts';
@@ -41,6 +45,7 @@ export async function startReviewCluster(flags: readonly string[] = []): Promise
   const kube = await startKubeApiserver([], { serviceAccountKeys: [key.privateKey], flags });
   try {
     await create(kube, '/api/v1/namespaces', { metadata: { name: namespace } });
+    await createProofAccount(kube);
     const accounts = `/api/v1/namespaces/${namespace}/serviceaccounts`;
     const { metadata } = await create<{ readonly metadata: { readonly uid: string } }>(
       kube,
@@ -66,6 +71,13 @@ export async function startReviewCluster(flags: readonly string[] = []): Promise
     await kube.stop();
     throw error;
   }
+}
+
+/** The cluster proves its keys to sites with another credential than a ServiceAccount token. */
+export async function createProofAccount(kube: KubeApiserver): Promise<void> {
+  await create(kube, '/api/v1/namespaces', { metadata: { name: defaultAccountNamespace } });
+  const accounts = `/api/v1/namespaces/${defaultAccountNamespace}/serviceaccounts`;
+  await create(kube, accounts, { metadata: { name: proofAccountName } });
 }
 
 async function create<T>(kube: KubeApiserver, path: string, object: object): Promise<T> {

@@ -190,7 +190,7 @@ export const clusterKind = defineKind({
       sharesKeys: optional(
         s.boolean({
           description:
-            'Whether this cluster may sign with a key of another registered cluster. Without it, the site does not use a key that a cluster with another API server published first, because either cluster could get tokens of the other.',
+            'Whether you vouch for all keys that the cluster publishes: it may sign with a key of another registered cluster, and need not prove its keys. Without it, the site sends an API server only tokens of keys with which the cluster signed a token for this site, and does not use a key that a cluster with another API server proved, or published first.',
         }),
       ),
       credential: optional(

@@ -40,7 +40,7 @@ export function clusterStatus(cluster: Cluster, found: ClusterFindings): Cluster
     const update = { type, ...finding, observedGeneration: metadata.generation };
     conditions = setCondition(conditions, update, found.nowMs);
   };
-  set('KeysFresh', keysFinding(found));
+  set('KeysFresh', keysFinding(cluster, found));
   set('Reachable', reachableFinding(cluster, found));
   set('Ready', readyFinding(cluster, found));
   return {
@@ -51,9 +51,12 @@ export function clusterStatus(cluster: Cluster, found: ClusterFindings): Cluster
   };
 }
 
-function keysFinding({ keys: state, sharedWith }: ClusterFindings): Finding | undefined {
+function keysFinding(
+  { spec }: Cluster,
+  { keys: state, sharedWith }: ClusterFindings,
+): Finding | undefined {
   if (state === undefined) return undefined;
-  const { keys, failure, isStale, skipped, copiedFrom } = state;
+  const { keys, failure, isStale, skipped, copiedFrom, waiting } = state;
   if (keys === undefined) {
     return {
       status: 'False',
@@ -74,12 +77,17 @@ function keysFinding({ keys: state, sharedWith }: ClusterFindings): Finding | un
   if (first !== undefined) {
     notes.push(`Skipped ${skipped.length} more, the first (${first.index}) because ${first.why}.`);
   }
+  if (modeOf(spec) !== 'jwks' && waiting > 0) {
+    notes.push(
+      `${waiting} of them ${waiting === 1 ? 'is' : 'are'} not proven, so reviews of tokens that ${waiting === 1 ? 'it' : 'they'} signed answer 503. The site notices when the cluster signs with such a key. If it stopped signing with it, tokens of before need spec.sharesKeys.`,
+    );
+  }
   const [other] = sharedWith;
   if (other !== undefined) {
     notes.push(
       copiedFrom.length === 0
-        ? `Cluster ${other} publishes one of these keys too. Unless both are the same cluster, delete the Cluster that should not have it: tokens are forwarded to the cluster whose published keys verify them. If both clusters sign with the same key, set spec.sharesKeys.`
-        : `Cluster ${copiedFrom[0]} published other keys of this cluster first, so the site does not use them here. Delete the Cluster that should not have them. If both clusters sign with the same key, set spec.sharesKeys.`,
+        ? `Cluster ${other} publishes one of these keys too, and neither or both proved it. Unless both are the same cluster, delete the Cluster that should not have it. If both clusters sign with the same key, set spec.sharesKeys.`
+        : `Cluster ${copiedFrom[0]} has other keys that this cluster publishes: it proved them, or published them first. So the site does not use them here. Delete the Cluster that should not have them. If both clusters sign with the same key, set spec.sharesKeys.`,
     );
   }
   return {
@@ -122,8 +130,9 @@ function readyFinding({ spec }: Cluster, found: ClusterFindings): Finding | unde
     const { reason = 'NoKeys', message = '' } = state.failure ?? {};
     return { status: 'False', reason, message: `Reviews answer 503. ${message}`.trim() };
   }
-  if (isProbed && probe?.problem !== undefined) {
-    const { reason, message } = probe.problem;
+  const problem = isProbed ? (probe?.problem ?? state?.unproven) : undefined;
+  if (problem !== undefined) {
+    const { reason, message } = problem;
     return { status: 'False', reason, message: `Reviews answer 503. ${message}` };
   }
   if (state === undefined || (isProbed && probe === undefined)) return undefined;

@@ -16,6 +16,8 @@ import { kindReader } from '../../core/store/reader.ts';
 import { auditWrites } from '../../server/audit/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
+import { keyProver } from '../keys/prove-keys.ts';
+import { type Claims, type KeyPair, signToken } from '../review/test-service-account-tokens.ts';
 import { accompanyCluster } from '../credentials/accompany-cluster.ts';
 import { useExpectation } from '../credentials/credential-use.ts';
 import { admitCluster } from './admit-cluster.ts';
@@ -40,14 +42,16 @@ export function testJwk(publicKey: KeyObject, kid: string | undefined): JsonWebK
   return { ...publicKey.export({ format: 'jwk' }), use: 'sig', ...(kid && { kid }) };
 }
 
-const pool: KeyObject[] = [];
+const pool: KeyPair[] = [];
+
+function testKeyPair(number: number): KeyPair {
+  while (pool.length <= number) pool.push(generateKeyPairSync('ec', { namedCurve: 'P-256' }));
+  return pool[number] as KeyPair;
+}
 
 /** The same key for the same number. P-256, because RSA keys are slow to make. */
 export function testKey(number: number): KeyObject {
-  while (pool.length <= number) {
-    pool.push(generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey);
-  }
-  return pool[number] as KeyObject;
+  return testKeyPair(number).publicKey;
 }
 
 export function testJwks(keys: Readonly<Record<string, number>>): string {
@@ -66,10 +70,14 @@ export type TestAnswer =
 export class TestServer {
   readonly answers = new Map<string, () => TestAnswer | Promise<TestAnswer>>();
   readonly asked: string[] = [];
+  #issuer: string | undefined;
   down = false;
+  /** The key that signs tokens, and the claims that replace those of a correct answer to a TokenRequest. */
+  signer: { readonly kid: string; readonly number: number; readonly claims?: Claims } | undefined;
 
   /** Publishes an OpenID configuration and keys, under the paths of an API server. */
   publish(issuer: string, keys: Readonly<Record<string, number>>, jwksURL?: string): void {
+    this.#issuer = issuer;
     const path = new URL(issuer).pathname.replace(/\/$/, '');
     const jwks_uri = jwksURL ?? `${new URL(issuer).origin}/openid/v1/jwks`;
     const configuration = JSON.stringify({ issuer, jwks_uri });
@@ -82,22 +90,56 @@ export class TestServer {
     this.keys(keys);
   }
 
+  /** The first of them signs. */
   keys(keys: Readonly<Record<string, number>>): void {
+    const [first] = Object.entries(keys);
+    this.signer = first && { kid: first[0], number: first[1] };
     const body = testJwks(keys);
     this.answers.set('/openid/v1/jwks', () => ({ status: 200, body }));
   }
 
+  /** Answers TokenRequests from now on, for the audience of the question. */
+  #answerTokens(path: string, audiences: readonly string[], nowMs: number): TestAnswer | undefined {
+    const account = /^\/api\/v1\/namespaces\/([^/]+)\/serviceaccounts\/([^/]+)\/token$/.exec(path);
+    const issuer = this.#issuer;
+    if (account === null || issuer === undefined || this.signer === undefined) return undefined;
+    const [, namespace = '', name = ''] = account;
+    const { kid, number, claims } = this.signer;
+    const seconds = Math.floor(nowMs / 1000);
+    const token = signToken({
+      key: testKeyPair(number),
+      header: { kid },
+      claims: {
+        iss: issuer,
+        aud: audiences,
+        iat: seconds,
+        exp: seconds + 600,
+        sub: `system:serviceaccount:${namespace}:${name}`,
+        'kubernetes.io': { namespace, serviceaccount: { name, uid: `uid-of-${name}` } },
+        ...claims,
+      },
+    });
+    return { status: 201, body: JSON.stringify({ status: { token } }) };
+  }
+
   async answer(
     path: string,
-    options: { clock: VirtualClock; timeoutMs: number; maxBytes: number; signal?: AbortSignal },
+    options: {
+      clock: VirtualClock;
+      timeoutMs: number;
+      maxBytes: number;
+      signal?: AbortSignal;
+      audiences?: readonly string[];
+    },
   ): Promise<TransportResponse> {
-    const { clock, timeoutMs, maxBytes, signal } = options;
+    const { clock, timeoutMs, maxBytes, signal, audiences = [] } = options;
     this.asked.push(path);
     const unreachable = (why: string): HansaError =>
       new HansaError('HANSA_UNREACHABLE', `Cannot call the server: ${why}.`);
     const answer: TestAnswer = this.down
       ? 'refused'
-      : ((await this.answers.get(path)?.()) ?? { status: 404 });
+      : ((await this.answers.get(path)?.()) ??
+        this.#answerTokens(path, audiences, clock.now()) ?? { status: 404 });
     if (answer instanceof HansaError) throw answer;
     if (answer === 'refused') throw unreachable('nobody listens');
     if (answer === 'silence') {
@@ -117,11 +159,22 @@ export class TestServer {
 export function testKubeClient(server: TestServer, clock: VirtualClock): KubeClient {
   const request = ({
     path,
+    body,
     timeoutMs = 10_000,
     maxBytes = 4_194_304,
     signal,
-  }: KubeRequest): Promise<KubeResponse> =>
-    server.answer(path, { clock, timeoutMs, maxBytes, ...(signal && { signal }) });
+  }: KubeRequest): Promise<KubeResponse> => {
+    const { audiences } =
+      (body as { readonly spec?: { readonly audiences?: readonly string[] } } | undefined)?.spec ??
+      {};
+    return server.answer(path, {
+      clock,
+      timeoutMs,
+      maxBytes,
+      ...(audiences && { audiences }),
+      ...(signal && { signal }),
+    });
+  };
   return { request, close: () => undefined } as unknown as KubeClient;
 }
 
@@ -208,6 +261,16 @@ export async function clusterSite() {
     random,
     store,
     transport,
+    /** The site calls each API server with a token of kube-fed/hansa. */
+    prove: keyProver({
+      clock,
+      random,
+      trustDomain: 'lubeck.example',
+      proofOf: async () => ({
+        type: 'request',
+        account: { namespace: 'kube-fed', name: 'hansa' },
+      }),
+    }),
     resources,
     directory,
     warnings,

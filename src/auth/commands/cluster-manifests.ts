@@ -156,13 +156,13 @@ Examples:
             'This site has no OIDC issuer. Set jwt.issuer to the https URL under which API servers reach its web listener, and restart the site.',
           );
         }
-        const publishCaIn = namespaceOf(baseDomain);
+        const namespace = namespaceOf(baseDomain);
         const { configuration, access } = authConfigManifests({
           trustDomain,
           issuer: jwtIssuer,
           audience,
           issuerCa: options.issuerCaFile && readPem(kit, options.issuerCaFile),
-          ...(publishCaIn === undefined ? {} : { publishCaIn }),
+          ...(namespace === undefined ? {} : { namespace, publishCaIn: namespace }),
         });
         const parts = { configuration: [configuration], access };
         const chosen =

@@ -17,7 +17,7 @@ const minuteMs = 60_000;
 
 async function controllerSite() {
   const site = await clusterSite();
-  const { clock, random, store, resources, directory, transport } = site;
+  const { clock, random, store, resources, directory, transport, prove } = site;
   const metrics = new MetricsRegistry();
   const fetches = new KeyFetchCounter(metrics);
   const find = directory.find.bind(directory);
@@ -25,6 +25,7 @@ async function controllerSite() {
     clock,
     random,
     transport,
+    prove,
     find,
     fetched: ({ name }, failure) => fetches.add(name, failure),
   });

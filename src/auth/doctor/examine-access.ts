@@ -119,7 +119,7 @@ export async function examineRights(
         client,
         { attributes, text: `create serviceaccounts/token of ${namespace}/${name}` },
         warning,
-        `The site cannot renew its token. Apply the RBAC again: hansa cluster add ${reviewed.name}`,
+        `The site cannot renew its token, and the cluster cannot prove its keys. Apply the RBAC again: hansa cluster add ${reviewed.name}`,
       ),
     );
   }

@@ -57,7 +57,11 @@ async function examine(world: World = {}) {
     },
   } as unknown as KubeClient;
   const spec = { issuer, apiServer: 'https://app1.example:6443', caBundle: 'PEM', ...world.spec };
-  const keySet = { keys: [{}], from: 'apiServer', fetchedAtMs: clock.now() } as unknown as KeySet;
+  const keySet = {
+    keys: [{ isProven: true }],
+    from: 'apiServer',
+    fetchedAtMs: clock.now(),
+  } as unknown as KeySet;
   const keys: ClusterKeys = {
     current: () => (world.keys === undefined ? keySet : undefined),
     refresh: async () => {

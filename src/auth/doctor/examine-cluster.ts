@@ -10,6 +10,7 @@ import { type Finding, ok, problem } from '../../core/plane/doctor.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { ClusterKeys } from '../keys/cluster-keys.ts';
 import { placeOf } from '../keys/jwks.ts';
+import { mayForward } from '../keys/prove-keys.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
 import { askLimits, manifestOf, tried } from './ask.ts';
 import {
@@ -103,6 +104,15 @@ async function examineKeys(
     return problem('keys', found.message, remedy);
   }
   const count = found.keys.length;
+  if (reviewed.mode !== 'jwks' && !found.keys.some((key) => mayForward(reviewed, key))) {
+    return problem(
+      'keys',
+      'the cluster has not proved that it signs with a key that it publishes, so the site sends it no tokens',
+      isBroken
+        ? 'Solve the problem above first.'
+        : `The condition Ready says why: hansa cluster show ${reviewed.name}`,
+    );
+  }
   const age = humanDuration(Math.max(0, clock.now() - found.fetchedAtMs));
   return ok(
     'keys',

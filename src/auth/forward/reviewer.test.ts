@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { HansaError } from '../../core/errors/error.ts';
+import type { KeySet, VerificationKey } from '../keys/cluster-keys.ts';
 import { StoredAcceptance } from '../review/stored-acceptance.ts';
 import type { Acceptance, Verdict } from '../review/verdict.ts';
 import { ask, asking, reviewScene, tokenOf, unchecked } from './test-scene.ts';
@@ -135,6 +136,44 @@ suite('keys', () => {
       unchecked('keys', /does not know the key/),
     );
     assert.equal((await ask(scene, tokenOf(scene))).authenticated, true);
+  });
+
+  /** The same keys, of which the cluster proved none. */
+  const unproven = (nowMs: number): KeySet => {
+    const set = keySet(nowMs);
+    const without = ({ keyId, publicKey }: VerificationKey): VerificationKey => ({
+      keyId,
+      publicKey,
+    });
+    return { ...set, keys: set.keys.map(without), for: (id) => set.for(id).map(without) };
+  };
+
+  for (const mode of ['hybrid', 'tokenreview'] as const) {
+    test(`that are not proven send no token to the API server, in mode ${mode}`, async () => {
+      const scene = reviewScene({ mode });
+      scene.keys.current = unproven(scene.clock.now());
+      await assert.rejects(
+        async () => ask(scene, tokenOf(scene)),
+        unchecked('keys', /has not proved that it signs with the key of the token/),
+      );
+      // The cluster may sign with the key since now.
+      assert.equal(scene.keys.refreshed, 1);
+      assert.equal(scene.server.requests.length, 0);
+      scene.keys.refresh = async () => {
+        scene.keys.current = keySet(scene.clock.now());
+        return scene.keys.current;
+      };
+      assert.equal((await ask(scene, tokenOf(scene))).authenticated, true);
+    });
+  }
+
+  test('that are not proven decide where no token is sent, or the operator vouches for them', async () => {
+    const byKeys = reviewScene({ mode: 'jwks' });
+    byKeys.keys.current = unproven(byKeys.clock.now());
+    assert.equal((await ask(byKeys, tokenOf(byKeys))).authenticated, true);
+    const vouched = reviewScene({ sharesKeys: true });
+    vouched.keys.current = unproven(vouched.clock.now());
+    assert.equal((await ask(vouched, tokenOf(vouched))).authenticated, true);
   });
 
   test('that cannot be fetched decide nothing', async () => {

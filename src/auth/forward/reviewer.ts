@@ -4,6 +4,7 @@
 import type { Clock } from '../../core/clock/clock.ts';
 import type { ClusterDirectory, ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { ClusterKeys, KeySet } from '../keys/cluster-keys.ts';
+import { mayForward } from '../keys/prove-keys.ts';
 import { checkAudiences, withPeerPrefix } from '../peers/peer-users.ts';
 import { noKeysFound } from '../review/denial.ts';
 import { judgeByKeys, judgeClaims } from '../review/judge-claims.ts';
@@ -40,6 +41,9 @@ interface Asked {
   readonly key: string;
   readonly counts: ClusterCounts;
 }
+
+/** Why the keys of a cluster do not decide about a token. */
+type Undecided = 'unknownKey' | 'unprovenKey';
 
 /** The cache and all limits belong to this process. */
 export class ClusterTokenReviewer implements TokenReviewer {
@@ -86,14 +90,15 @@ export class ClusterTokenReviewer implements TokenReviewer {
     const key = questionKey(question.token, question.audiences);
     const keys = this.#keys.current(cluster);
     const asked = { cluster, question, key, counts };
-    const answer = (keys && this.#answer(asked, keys)) ?? this.#answerWithNewKeys(asked);
+    const known = keys === undefined ? 'unknownKey' : this.#answer(asked, keys);
+    const answer = typeof known === 'string' ? this.#answerWithNewKeys(asked, known) : known;
     if (answer instanceof Promise) return counted(answer, counts);
     counts.decided(answer);
     return answer;
   }
 
-  /** Undefined where the key of the token is unknown. */
-  #answer(asked: Asked, keys: KeySet): Verdict | Promise<Verdict> | undefined {
+  /** Undecided where newer keys may decide. */
+  #answer(asked: Asked, keys: KeySet): Verdict | Promise<Verdict> | Undecided {
     const { cluster, question, key, counts } = asked;
     const { mode } = cluster;
     const known = this.#cache.find(cluster, keys.version, key);
@@ -105,13 +110,15 @@ export class ClusterTokenReviewer implements TokenReviewer {
     if (mode !== 'tokenreview') counts.misses++;
     if (known !== undefined) return this.#forward(asked, keys, known.claimed);
     const reading = readToken(question.token, keys, cluster.issuer);
-    if (reading.type === 'unknownKey') return undefined;
+    if (reading.type === 'unknownKey') return reading.type;
     if (reading.type === 'denied') return reading.verdict;
     const judge = mode === 'jwks' ? judgeByKeys : judgeClaims;
     const verdict = judge(reading.token, cluster, question.audiences, this.#clock.now());
     if (!verdict.authenticated) return verdict;
     const claimed = { acceptance: verdict, tokenAudiences: reading.token.audiences };
     if (mode !== 'jwks') {
+      // The API server would see the token.
+      if (!mayForward(cluster, reading.key)) return 'unprovenKey';
       this.#cache.add(cluster, keys.version, key, claimed);
       return this.#forward(asked, keys, claimed);
     }
@@ -120,20 +127,21 @@ export class ClusterTokenReviewer implements TokenReviewer {
   }
 
   /** One request for all who wait; the key cache limits how often. */
-  async #answerWithNewKeys(asked: Asked): Promise<Verdict> {
+  async #answerWithNewKeys(asked: Asked, before: Undecided): Promise<Verdict> {
     const { cluster } = asked;
     let keys: KeySet;
     try {
       keys = await this.#keys.refresh(cluster);
     } catch (cause) {
-      const why = this.#keys.current(cluster) === undefined ? withoutKeys : withoutKey;
+      const why = this.#keys.current(cluster) === undefined ? withoutKeys : without[before];
       throw noKeys(cluster, why, cause);
     }
     this.#checkUnchanged(cluster);
     const answer = this.#answer(asked, keys);
-    if (answer !== undefined) return answer;
-    if (keys.fetchedAtMs >= this.#clock.now() - keysKnowAllForMs) return noKeysFound;
-    throw noKeys(cluster, withoutKey);
+    if (typeof answer !== 'string') return answer;
+    const knowAll = keys.fetchedAtMs >= this.#clock.now() - keysKnowAllForMs;
+    if (answer === 'unknownKey' && knowAll) return noKeysFound;
+    throw noKeys(cluster, without[answer]);
   }
 
   async #forward(asked: Asked, keys: KeySet, claimed: ClaimedIdentity): Promise<Verdict> {
@@ -203,7 +211,11 @@ function inOrderOf({ audiences: asked }: TokenQuestion, acceptance: Acceptance):
 }
 
 const withoutKeys = 'this site does not have its keys.';
-const withoutKey = 'this site does not know the key of the token, and cannot fetch new keys.';
+const without: Readonly<Record<Undecided, string>> = {
+  unknownKey: 'this site does not know the key of the token, and cannot fetch new keys.',
+  unprovenKey:
+    'the cluster has not proved that it signs with the key of the token, so this site does not send it the token.',
+};
 
 function noKeys({ name }: ReviewedCluster, why: string, cause?: unknown): UncheckedError {
   return new UncheckedError(

@@ -7,6 +7,8 @@ export interface VerificationKey {
   /** Undefined where the JWKS names none: such a key is tried for every token. */
   readonly keyId: string | undefined;
   readonly publicKey: KeyObject;
+  /** Whether the cluster signed a token for this site with it. Only then do tokens go to its API server. */
+  readonly isProven?: true;
 }
 
 export interface KeySet {
@@ -23,7 +25,7 @@ export interface ClusterKeys {
   /** The keys now; undefined where there are none (any more). Quick and without I/O. */
   current(cluster: ReviewedCluster): KeySet | undefined;
   /**
-   * For a token whose key is not among the current ones. Fetches, if the rate limit allows it; one request
+   * For a token whose key is not among the current ones, or not proven. Fetches, if the rate limit allows it; one request
    * in flight for each cluster. Resolves with the newest keys, new or not. Rejects with HANSA_UNAVAILABLE
    * where there are none, or where the last fetch failed: the key may be one that the site cannot see yet.
    */

@@ -137,7 +137,8 @@ function readKey(member: unknown): VerificationKey {
   return { keyId: readKeyId(member), publicKey: readVerificationKey(member) };
 }
 
-function identityOf({ keyId, publicKey }: VerificationKey): string {
+/** The same for the same key under the same name. */
+export function identityOf({ keyId, publicKey }: VerificationKey): string {
   const digest = createHash('sha256').update(spkiOf(publicKey)).digest('base64url');
   return JSON.stringify([keyId ?? null, digest]);
 }

@@ -1,6 +1,7 @@
 // The keys of all clusters, in the memory of one process. Fetches them when they are first needed,
 // renews them ahead of time, and keeps the last good ones for a bounded time while a fetch fails, also
-// those that a process before or another replica stored. Keys of one cluster are never used for another, because each entry belongs to the uid of a Cluster.
+// those that a process before or another replica stored. Keys of one cluster are never used for another, because each
+// entry belongs to the uid of a Cluster. A key that another cluster has is left out (`KeyMemory.ownerOf`).
 
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
@@ -12,10 +13,12 @@ import type { StoredCluster } from '../clusters/compile-cluster.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { PeerKeys } from '../peers/peer-keys.ts';
 import type { ClusterKeys, KeySet, VerificationKey } from './cluster-keys.ts';
-import { type Discovered, discoverKeys } from './discover-keys.ts';
+import { discoverKeys } from './discover-keys.ts';
 import type { KeyFailure } from './key-failure.ts';
-import { type JwksKeys, keySetOf } from './jwks.ts';
+import { identityOf, type JwksKeys, keySetOf } from './jwks.ts';
 import type { KeyMemory } from './key-memory.ts';
+import { type JudgedKeys, judgeKeys } from './own-keys.ts';
+import { mayForward, needsProof, notYetProven, type ProveKey, withProof } from './prove-keys.ts';
 
 export const keyTiming = {
   /** How old keys get before they are fetched again. A removed key is used for at most this long. */
@@ -42,8 +45,13 @@ export interface KeyCacheParts {
   readonly transport: Transport;
   /** The cluster as it is registered now. */
   readonly find: (name: string) => StoredCluster | undefined;
-  /** Undefined: keys do not survive a restart, and nothing is known about who published a key first. */
-  readonly memory?: Pick<KeyMemory, 'recall' | 'keep' | 'forget' | 'earlierPublisher'>;
+  /** Undefined: keys do not survive a restart, and nothing is known about who has a key that two clusters publish. */
+  readonly memory?: Pick<
+    KeyMemory,
+    'version' | 'recall' | 'withProofs' | 'keep' | 'forget' | 'ownerOf'
+  >;
+  /** Undefined: no key is ever proven. */
+  readonly prove?: ProveKey;
   /** For clusters of peers. Absent where the site has no peers. */
   readonly peerKeys?: PeerKeys;
   /** Called after each fetch. Must not throw. */
@@ -55,22 +63,29 @@ export interface KeyState {
   readonly keys: KeySet | undefined;
   /** Keys of the last document that verify no tokens. */
   readonly skipped: JwksKeys['skipped'];
-  /** Clusters that published other keys of the last document first. The site does not use those keys. */
+  /** Clusters that have other keys of the last document. The site does not use those keys. */
   readonly copiedFrom: readonly string[];
   /** Of the last fetch; undefined after a success. */
   readonly failure: KeyFailure | undefined;
+  /** How many of the keys may not send tokens to the API server, because the cluster has not proved them. */
+  readonly waiting: number;
+  /** Why the cluster proved none of its keys, where its mode needs a proof. */
+  readonly unproven: KeyFailure | undefined;
   /** Whether the keys could not be renewed for longer than usual. */
   readonly isStale: boolean;
 }
 
 interface Held {
   cluster: StoredCluster;
-  keys: KeySet | undefined;
+  /** All usable keys of the last document. */
+  fetched: KeySet | undefined;
+  judged: JudgedKeys | undefined;
   skipped: JwksKeys['skipped'];
-  copiedFrom: readonly string[];
   failure: KeyFailure | undefined;
+  /** Of the last try, while a key has no proof. */
+  proofFailure: KeyFailure | undefined;
   failures: number;
-  /** Monotonic: when the fetch of `keys` began. */
+  /** Monotonic: when the fetch of `fetched` began. */
   fetchedMs: number;
   /** Monotonic: when the next fetch is due. */
   dueMs: number;
@@ -80,7 +95,7 @@ interface Held {
   readonly ending: AbortController;
   /** Of the last `keepFresh`. */
   credentialAt: number | undefined;
-  /** Of a cluster of a peer: the peering in which `keys` were fetched. They end with it. */
+  /** Of a cluster of a peer: the peering in which `fetched` was fetched. They end with it. */
   peering: string | undefined;
   /** That of the last `keepFresh`. */
   askedIn: string | undefined;
@@ -94,7 +109,9 @@ export class KeyCache implements ClusterKeys {
   readonly #limiter: ConcurrencyLimiter;
   readonly #listeners = new Set<(name: string) => void>();
   /** Names of clusters by key; undefined after a change of keys. */
-  #publishers: ReadonlyMap<string, readonly string[]> | undefined;
+  #publishers:
+    | { readonly known: object | undefined; readonly names: ReadonlyMap<string, readonly string[]> }
+    | undefined;
 
   constructor(parts: KeyCacheParts) {
     this.#parts = parts;
@@ -122,7 +139,8 @@ export class KeyCache implements ClusterKeys {
   async keepFresh(cluster: StoredCluster, credentialAt?: number): Promise<number> {
     const held = this.#adopt(cluster) ?? this.#add(cluster);
     if (held === undefined) return keyTiming.refreshMs;
-    if (held.failure !== undefined && held.credentialAt !== credentialAt) {
+    const hasProblem = held.failure !== undefined || held.proofFailure !== undefined;
+    if (hasProblem && held.credentialAt !== credentialAt) {
       held.failures = 0;
       held.dueMs = this.#parts.clock.monotonic();
     }
@@ -135,14 +153,18 @@ export class KeyCache implements ClusterKeys {
   /** Undefined where nothing was fetched yet. */
   stateOf(cluster: StoredCluster): KeyState | undefined {
     const held = this.#adopt(cluster);
-    if (held === undefined || (held.keys === undefined && held.failure === undefined)) {
+    if (held === undefined || (held.fetched === undefined && held.failure === undefined)) {
       return undefined;
     }
+    const keys = this.#usable(held);
+    const { copiedFrom = [] } = held.judged ?? {};
     return {
-      keys: this.#usable(held),
+      keys,
       skipped: held.skipped,
-      copiedFrom: held.copiedFrom,
-      failure: held.failure,
+      copiedFrom,
+      waiting: keys?.keys.filter((key) => !mayForward(cluster, key)).length ?? 0,
+      failure: this.#failureOf(held),
+      unproven: keys && needsProof(cluster, keys) ? (held.proofFailure ?? notYetProven) : undefined,
       isStale: this.#parts.clock.monotonic() >= held.fetchedMs + keyTiming.staleMs,
     };
   }
@@ -157,24 +179,30 @@ export class KeyCache implements ClusterKeys {
   /** Names of other clusters that publish one of its keys, unless `sharesKeys` of one of both allows it. */
   sharedWith(cluster: StoredCluster): readonly string[] {
     if (cluster.sharesKeys) return [];
-    const { keys, copiedFrom = [] } = this.#adopt(cluster) ?? {};
-    this.#publishers ??= this.#findPublishers();
-    const all = keys?.keys.flatMap((key) => this.#publishers?.get(spkiText(key)) ?? []) ?? [];
+    const held = this.#adopt(cluster);
+    const { keys, copiedFrom = [] } = (held && this.#judge(held)) ?? {};
+    const publishers = this.#publishersNow();
+    const all = keys?.keys.flatMap((key) => publishers.get(spkiText(key)) ?? []) ?? [];
     const others = all.filter(
       (name) => name !== cluster.name && this.#parts.find(name)?.sharesKeys !== true,
     );
     return [...new Set([...others, ...copiedFrom])].toSorted();
   }
 
-  #findPublishers(): ReadonlyMap<string, readonly string[]> {
+  #publishersNow(): ReadonlyMap<string, readonly string[]> {
+    const known = this.#parts.memory?.version;
+    if (this.#publishers !== undefined && this.#publishers.known === known) {
+      return this.#publishers.names;
+    }
     const names = new Map<string, string[]>();
-    for (const { keys, cluster } of this.#held.values()) {
-      for (const key of keys?.keys ?? []) {
-        const known = names.get(spkiText(key));
-        if (known === undefined) names.set(spkiText(key), [cluster.name]);
-        else known.push(cluster.name);
+    for (const held of this.#held.values()) {
+      for (const key of this.#judge(held)?.keys?.keys ?? []) {
+        const others = names.get(spkiText(key));
+        if (others === undefined) names.set(spkiText(key), [held.cluster.name]);
+        else others.push(held.cluster.name);
       }
     }
+    this.#publishers = { known, names };
     return names;
   }
 
@@ -198,13 +226,28 @@ export class KeyCache implements ClusterKeys {
   }
 
   #usable(held: Held): KeySet | undefined {
-    const { keys, fetchedMs } = held;
-    if (keys === undefined) return undefined;
+    if (held.fetched === undefined) return undefined;
     if (held.peering !== this.#peering(held)) {
       this.#end(held);
       return undefined;
     }
-    return this.#parts.clock.monotonic() < fetchedMs + keyTiming.survivalMs ? keys : undefined;
+    if (this.#parts.clock.monotonic() >= held.fetchedMs + keyTiming.survivalMs) return undefined;
+    return this.#judge(held)?.keys;
+  }
+
+  #judge(held: Held): JudgedKeys | undefined {
+    const { fetched, judged, cluster } = held;
+    const { memory } = this.#parts;
+    held.judged = fetched && judgeKeys(fetched, cluster, memory, judged);
+    return held.judged;
+  }
+
+  /** Of the last fetch, or that other clusters have all its keys. */
+  #failureOf(held: Held): KeyFailure | undefined {
+    if (held.failure !== undefined) return held.failure;
+    const judged = this.#judge(held);
+    const [owner] = judged?.copiedFrom ?? [];
+    return owner !== undefined && judged?.keys === undefined ? copied(owner) : undefined;
   }
 
   /** The peering in which the site may use a cluster of a peer now. Undefined for others too. */
@@ -224,10 +267,10 @@ export class KeyCache implements ClusterKeys {
   }
 
   #end(held: Held): void {
-    held.keys = undefined;
+    held.fetched = undefined;
+    held.judged = undefined;
     held.peering = undefined;
     held.skipped = [];
-    held.copiedFrom = [];
     held.dueMs = this.#parts.clock.monotonic();
     this.#publishers = undefined;
     void this.#parts.memory?.forget(held.cluster);
@@ -254,10 +297,11 @@ export class KeyCache implements ClusterKeys {
     const nowMs = this.#parts.clock.monotonic();
     const held: Held = {
       cluster: stored,
-      keys: undefined,
+      fetched: undefined,
+      judged: undefined,
       skipped: [],
-      copiedFrom: [],
       failure: undefined,
+      proofFailure: undefined,
       failures: 0,
       fetchedMs: nowMs,
       dueMs: nowMs,
@@ -301,8 +345,9 @@ export class KeyCache implements ClusterKeys {
   }
 
   #answer(held: Held, hadKeys: boolean): KeySet {
-    const { failure, cluster, ending } = held;
+    const { cluster, ending } = held;
     if (ending.signal.aborted) throw gone(cluster.name);
+    const failure = this.#failureOf(held);
     const keys = this.#usable(held);
     // A caller that had none gets those of before a restart.
     if (keys !== undefined && (failure === undefined || !hadKeys)) return keys;
@@ -313,54 +358,54 @@ export class KeyCache implements ClusterKeys {
     );
   }
 
-  /** Without keys that another cluster published first: its tokens must not reach this one. */
-  #withoutCopies(
-    held: Held,
-    { found, ...source }: Extract<Discovered, { found: JwksKeys }>,
-  ): Discovered {
-    const { memory, clock } = this.#parts;
-    const owners = new Set<string>();
-    const keys = found.keys.filter((key) => {
-      const owner = memory?.earlierPublisher(held.cluster, key, clock.now());
-      if (owner !== undefined) owners.add(owner);
-      return owner === undefined;
-    });
-    held.copiedFrom = [...owners].toSorted();
-    const [first] = held.copiedFrom;
-    if (first === undefined) return { found, ...source };
-    if (keys.length === 0) return { failure: copied(first) };
-    return { found: { ...found, keys }, ...source };
-  }
-
-  /** Keys that a cluster of this site publishes now end for clusters of peers, which would get its tokens. */
-  #endCopies(): void {
-    const { memory, clock } = this.#parts;
-    for (const held of this.#held.values()) {
-      if (held.cluster.peer === undefined || held.keys === undefined) continue;
-      const own = held.keys.keys.filter(
-        (key) => memory?.earlierPublisher(held.cluster, key, clock.now()) === undefined,
-      );
-      if (own.length === held.keys.keys.length) continue;
-      held.keys = own.length === 0 ? undefined : keySetOf(own, held.keys);
-      held.dueMs = clock.monotonic();
-      this.#publishers = undefined;
-    }
-  }
-
   /** After a failed first fetch: the keys that were fetched last, also by another process. */
   #recall(held: Held): void {
     const { clock, memory } = this.#parts;
     const peering = this.#peering(held);
     const past = memory?.recall(held.cluster, peering);
     if (past === undefined || (held.cluster.peer !== undefined && peering === undefined)) return;
-    const keys = past.keys.filter(
-      (key) => memory?.earlierPublisher(held.cluster, key, clock.now()) === undefined,
-    );
-    if (keys.length === 0) return;
-    held.keys = keySetOf(keys, past);
+    held.fetched = keySetOf(past.keys, past);
     held.peering = peering;
     held.fetchedMs = clock.monotonic() - Math.max(clock.now() - past.fetchedAtMs, 0);
     this.#publishers = undefined;
+  }
+
+  #backOff(held: Held): void {
+    const { clock, random } = this.#parts;
+    const { firstRetryMs, longestRetryMs } = keyTiming;
+    const waitMs = Math.min(firstRetryMs * 2 ** Math.min(held.failures, 30), longestRetryMs);
+    held.failures++;
+    held.dueMs = clock.monotonic() + waitMs * (1 - jitter * random.unit());
+  }
+
+  /** With the proofs that the cluster gave before, also to another replica. */
+  #known(held: Held, keys: readonly VerificationKey[]): readonly VerificationKey[] {
+    const proven = new Set(held.fetched?.keys.filter(({ isProven }) => isProven).map(identityOf));
+    const known = keys.map((key) =>
+      proven.has(identityOf(key)) ? { ...key, isProven: true as const } : key,
+    );
+    return this.#parts.memory?.withProofs(held.cluster, known) ?? known;
+  }
+
+  /**
+   * Asks for a proof while a key has none. It is that of the key with which the cluster signs now: one that it
+   * stopped using keeps the proof of before, and one that it will use is proven when it does.
+   */
+  async #withProof(held: Held, keys: KeySet): Promise<KeySet> {
+    const { cluster, ending } = held;
+    const isProven = keys.keys.every((key) => key.isProven);
+    if (
+      isProven ||
+      cluster.sharesKeys ||
+      cluster.client === undefined ||
+      this.#parts.prove === undefined
+    ) {
+      held.proofFailure = undefined;
+      return keys;
+    }
+    const proven = await this.#parts.prove(cluster, keys, ending.signal);
+    held.proofFailure = 'reason' in proven ? proven : undefined;
+    return 'reason' in proven ? keys : withProof(keys, proven);
   }
 
   #fetch(held: Held): Promise<void> {
@@ -384,34 +429,39 @@ export class KeyCache implements ClusterKeys {
     const peering = this.#peering(held);
     const discovered = await discoverKeys(held.cluster, { transport, clock, signal, peerKeys });
     signal.throwIfAborted();
-    const answer = 'failure' in discovered ? discovered : this.#withoutCopies(held, discovered);
-    if ('failure' in answer) {
-      if (answer.failure.ends === true) this.#end(held);
-      const { firstRetryMs, longestRetryMs } = keyTiming;
-      const waitMs = Math.min(firstRetryMs * 2 ** Math.min(held.failures, 30), longestRetryMs);
-      held.failures++;
-      held.failure = answer.failure;
-      held.dueMs = clock.monotonic() + waitMs * (1 - jitter * random.unit());
-      if (held.keys === undefined && answer.failure.ends !== true) this.#recall(held);
+    if ('failure' in discovered) {
+      const { failure } = discovered;
+      if (failure.ends === true) this.#end(held);
+      held.failure = failure;
+      this.#backOff(held);
+      if (held.fetched === undefined && failure.ends !== true) this.#recall(held);
     } else {
-      const { found, from, ageMs = 0 } = answer;
-      const before = held.keys?.version;
-      held.keys = keySetOf(found.keys, { fetchedAtMs: startedAtMs - ageMs, from });
+      const { found, from, ageMs = 0 } = discovered;
+      const before = held.fetched?.version;
+      const keys = await this.#withProof(
+        held,
+        keySetOf(this.#known(held, found.keys), { fetchedAtMs: startedAtMs - ageMs, from }),
+      );
+      signal.throwIfAborted();
+      held.fetched = keys;
       // Where the peering ended meanwhile, so do these keys, at their first use.
       held.peering = peering;
-      if (held.keys.version !== before) this.#publishers = undefined;
+      if (keys.version !== before) this.#publishers = undefined;
       held.skipped = found.skipped;
       held.failure = undefined;
-      held.failures = 0;
       held.fetchedMs = startedMs - ageMs;
-      held.dueMs = clock.monotonic() + keyTiming.refreshMs * (1 - jitter * random.unit());
-      // Not awaited: reviews need not wait for the disk.
-      const kept = this.#parts.memory?.keep(held.cluster, held.keys, startedAtMs, peering);
-      if (held.cluster.peer === undefined && held.keys.version !== before) {
-        void kept?.then(() => this.#endCopies());
+      const own = this.#judge(held)?.keys;
+      if (own === undefined || needsProof(held.cluster, own)) {
+        this.#backOff(held);
+      } else {
+        held.failures = 0;
+        held.dueMs = clock.monotonic() + keyTiming.refreshMs * (1 - jitter * random.unit());
       }
+      // Not awaited: reviews need not wait for the disk.
+      if (own !== undefined) void this.#parts.memory?.keep(held.cluster, own, startedAtMs, peering);
     }
-    this.#parts.fetched?.(held.cluster, held.failure);
+    const unproven = this.stateOf(held.cluster)?.unproven;
+    this.#parts.fetched?.(held.cluster, this.#failureOf(held) ?? unproven);
     for (const listener of this.#listeners) listener(held.cluster.name);
   }
 }
@@ -419,7 +469,7 @@ export class KeyCache implements ClusterKeys {
 function copied(name: string): KeyFailure {
   return {
     reason: 'SharedKeys',
-    message: `All its keys were published by cluster ${name} first. Delete the Cluster that should not have them. If both clusters sign with the same key, set spec.sharesKeys.`,
+    message: `All its keys are those of cluster ${name}, which proved them or published them first. Delete the Cluster that should not have them. If both clusters sign with the same key, set spec.sharesKeys.`,
   };
 }
 

@@ -25,6 +25,7 @@ export type KeyFailureReason =
   | 'IssuerMismatch'
   | 'InvalidKeys'
   | 'SharedKeys'
+  | 'Unproven'
   | 'PeerUntrusted'
   | 'NotGranted'
   | 'AnotherCluster';

@@ -11,7 +11,7 @@ const hourMs = 3_600_000;
 
 async function memorySite() {
   const site = await clusterSite();
-  const { clock, random, transport, directory, store } = site;
+  const { clock, random, transport, directory, store, prove } = site;
   const find = (name: string) => directory.find(name);
   const warnings: string[] = [];
   /** A process of the site. All share the store. */
@@ -21,7 +21,7 @@ async function memorySite() {
       find,
       log: { warn: (text) => void warnings.push(text) },
     });
-    return new KeyCache({ clock, random, transport, find, memory });
+    return new KeyCache({ clock, random, transport, find, memory, prove });
   };
   const cluster = (name: string): StoredCluster => find(name) ?? assert.fail(name);
   const settle = async <T>(work: Promise<T>): Promise<T> => {
@@ -109,14 +109,16 @@ suite('keys in the store', () => {
 });
 
 suite('a key that another cluster published first', () => {
-  /** app1 has published `a` for longer than an hour, and evil publishes it too. */
+  /** app1 has published `a` for longer than an hour, and evil publishes it too. None can prove it. */
   const stolen = async (own: Record<string, number> = {}, more: object = {}) => {
     const site = await memorySite();
     site.apiServer('app1.example').publish(issuer, { a: 0 });
+    site.apiServer('app1.example').signer = undefined;
     await site.register('app1');
     await site.fetch(site.start(), 'app1');
     await site.clock.advance(firstByMs);
     site.apiServer('evil.example').publish(issuer, { a: 0, ...own });
+    site.apiServer('evil.example').signer = undefined;
     await site.register('evil', more);
     return site;
   };
@@ -141,7 +143,7 @@ suite('a key that another cluster published first', () => {
     assert.equal(ids(keys, 'evil'), undefined);
     const { failure } = keys.stateOf(cluster('evil')) ?? {};
     assert.equal(failure?.reason, 'SharedKeys');
-    assert.match(failure?.message ?? '', /cluster app1 first.*spec\.sharesKeys/);
+    assert.match(failure?.message ?? '', /those of cluster app1.*spec\.sharesKeys/);
   });
 
   test('is used where the operator says that both clusters sign with it', async () => {
@@ -175,8 +177,13 @@ suite('a key that another cluster published first', () => {
     const keys = start();
     for (const name of ['app1', 'evil']) await fetch(keys, name);
     // A copier polls the new key, and the site fetches from the copier first.
-    apiServer('evil.example').publish(issuer, { own: 1, new: 2 });
-    apiServer('app1.example').publish(issuer, { a: 0, new: 2 });
+    for (const [name, one] of [
+      ['evil', 'own'],
+      ['app1', 'a'],
+    ] as const) {
+      apiServer(`${name}.example`).publish(issuer, { [one]: one === 'a' ? 0 : 1, new: 2 });
+      apiServer(`${name}.example`).signer = undefined;
+    }
     await clock.advance(keyTiming.refreshMs);
     for (const name of ['evil', 'app1']) await fetch(keys, name);
     assert.deepEqual(ids(keys, 'app1'), ['a', 'new']);

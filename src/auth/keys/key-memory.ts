@@ -1,5 +1,6 @@
 // The last good keys of each cluster, in the store. They survive an outage of the issuer together with a restart,
-// and tell which cluster published a key first. One record for each cluster, deleted with it. Public keys only.
+// and tell which cluster proved a key, or published it first. One record for each cluster, deleted with it. Public
+// keys only.
 
 import { createHash, type JsonWebKey } from 'node:crypto';
 import { clusterKind } from '../../api/kinds/cluster.ts';
@@ -21,6 +22,9 @@ export const keysCollection = 'auth.cluster-keys';
  */
 export const firstByMs = 3_600_000;
 
+/** Controllers write the status of the Cluster at the same time. */
+const maxAttempts = 8;
+
 interface StoredKeys {
   readonly uid: string;
   /** Hash of where the keys came from. */
@@ -33,6 +37,7 @@ interface StoredKeys {
     readonly jwk: JsonWebKey;
     readonly id: string;
     readonly sinceMs: number;
+    readonly isProven?: true;
   }[];
 }
 
@@ -42,6 +47,7 @@ interface Publisher {
   readonly name: string;
   readonly uid: string;
   readonly sinceMs: number;
+  readonly isProven: boolean;
 }
 
 export interface KeyMemoryParts {
@@ -59,6 +65,11 @@ export class KeyMemory {
 
   constructor(parts: KeyMemoryParts) {
     this.#parts = parts;
+  }
+
+  /** Another object after each change of what is known. */
+  get version(): object {
+    return this.#parts.store.list(keysCollection).entries;
   }
 
   /** The keys that some replica fetched last, from the same place; of a peer, in the same peering. */
@@ -80,12 +91,24 @@ export class KeyMemory {
       log.warn('cannot read the stored keys of a cluster', { cluster: cluster.name, error });
       return undefined;
     }
-    return { keys, from: stored.from, fetchedAtMs: this.#fetchedAtMs(cluster.name, stored) };
+    return {
+      keys: this.withProofs(cluster, keys),
+      from: stored.from,
+      fetchedAtMs: this.#fetchedAtMs(cluster.name, stored),
+    };
+  }
+
+  /** The same keys, with the proofs that the cluster gave to some replica. A key of a peer's cluster has none. */
+  withProofs(cluster: StoredCluster, keys: readonly VerificationKey[]): readonly VerificationKey[] {
+    const stored = reader.get(this.#parts.store, cluster.name);
+    if (stored === undefined || !isOf(stored, cluster, undefined)) return keys;
+    const proven = provenIn(stored);
+    return keys.map((key) => (proven.has(idOf(key)) ? { ...key, isProven: true } : key));
   }
 
   /**
-   * Commits only where the keys changed. The time of the fetch is a live fact. `seenAtMs`: when this site got the
-   * keys. A peer says how old they are, and could claim that it published a key before others did.
+   * Commits only where the keys or their proofs changed. The time of the fetch is a live fact. `seenAtMs`: when this
+   * site got the keys. A peer says how old they are, and could claim that it published a key before others did.
    */
   async keep(
     cluster: StoredCluster,
@@ -95,14 +118,18 @@ export class KeyMemory {
   ): Promise<void> {
     const { store, log } = this.#parts;
     const { name } = cluster;
-    try {
-      if (!(await this.#keepOnce(cluster, keys, seenAtMs, peering))) return;
-      const { version, fetchedAtMs } = keys;
-      store.facts.merge(keysCollection, name, { uid: cluster.uid, version, fetchedAtMs });
-    } catch (error) {
-      // Another replica wrote, or the Cluster changed: the next fetch tries again.
-      if (!hasCode(error, 'HANSA_CONFLICT'))
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        if (!(await this.#keepOnce(cluster, keys, seenAtMs, peering))) return;
+        const { version, fetchedAtMs } = keys;
+        store.facts.merge(keysCollection, name, { uid: cluster.uid, version, fetchedAtMs });
+        return;
+      } catch (error) {
+        // Another replica wrote, or the status of the Cluster changed. A proof must count for all replicas soon.
+        if (hasCode(error, 'HANSA_CONFLICT') && attempt < maxAttempts) continue;
         log.warn('cannot store the keys of a cluster', { cluster: name, error });
+        return;
+      }
     }
   }
 
@@ -124,25 +151,25 @@ export class KeyMemory {
   }
 
   /**
-   * Another cluster, with another API server, that published the key at least an hour before this one. A peer can
-   * publish public keys that it saw elsewhere, so this site's own clusters come before those of peers, whenever they
-   * began.
+   * Another cluster, with another API server, that has the key instead of this one. A cluster that proved it beats
+   * those that only publish it. Where none proved it, the one that published it at least an hour before has it. A
+   * peer can publish public keys that it saw elsewhere, so this site's own clusters come before those of peers.
+   * Where two proved it, both sign with it, or one passed a token of the other on. Then neither loses it, and the
+   * status of both says so.
    */
-  earlierPublisher(
-    cluster: StoredCluster,
-    key: VerificationKey,
-    nowMs: number,
-  ): string | undefined {
+  ownerOf(cluster: StoredCluster, key: VerificationKey, seenAtMs: number): string | undefined {
     if (cluster.sharesKeys) return undefined;
     const publishers = this.#publishers().get(idOf(key)) ?? [];
-    const sinceMs = publishers.find(({ uid }) => uid === cluster.uid)?.sinceMs ?? nowMs;
+    const own = publishers.find(({ uid }) => uid === cluster.uid);
+    const isProven = key.isProven === true || own?.isProven === true;
     return publishers.find((other) => {
       const found = this.#another(other, cluster);
       if (found === undefined) return false;
       if ((found.peer === undefined) !== (cluster.peer === undefined)) {
         return found.peer === undefined;
       }
-      return other.sinceMs <= sinceMs - firstByMs;
+      if (isProven || other.isProven) return !isProven;
+      return other.sinceMs <= (own?.sinceMs ?? seenAtMs) - firstByMs;
     })?.name;
   }
 
@@ -170,7 +197,9 @@ export class KeyMemory {
     const entry = store.get(keysCollection, name);
     const stored = entry && reader.of(entry);
     const before = stored !== undefined && isOf(stored, cluster, peering) ? stored : undefined;
-    if (before?.version === keys.version) return true;
+    const proven = before === undefined ? new Set<string>() : provenIn(before);
+    const newlyProven = keys.keys.filter((key) => key.isProven === true && !proven.has(idOf(key)));
+    if (before?.version === keys.version && newlyProven.length === 0) return true;
     if (before !== undefined && this.#fetchedAtMs(name, before) > keys.fetchedAtMs) return false;
     const since = new Map(before?.keys.map(({ id, sinceMs }) => [id, sinceMs]));
     const next: StoredKeys = {
@@ -181,7 +210,9 @@ export class KeyMemory {
       changedAtMs: keys.fetchedAtMs,
       keys: keys.keys.map((key) => {
         const id = idOf(key);
-        return { jwk: jwkOf(key), id, sinceMs: since.get(id) ?? seenAtMs };
+        const isProven = key.isProven === true || proven.has(id);
+        const sinceMs = since.get(id) ?? seenAtMs;
+        return { jwk: jwkOf(key), id, sinceMs, ...(isProven ? { isProven } : {}) };
       }),
     };
     const bytes = Buffer.from(JSON.stringify(next));
@@ -209,13 +240,18 @@ export class KeyMemory {
     const byKey = new Map<string, Publisher[]>();
     for (const entry of entries) {
       const { uid, keys } = reader.of(entry);
-      for (const { id, sinceMs } of keys) {
-        byKey.set(id, [...(byKey.get(id) ?? []), { name: entry.name, uid, sinceMs }]);
+      for (const { id, sinceMs, isProven = false } of keys) {
+        const publisher = { name: entry.name, uid, sinceMs, isProven };
+        byKey.set(id, [...(byKey.get(id) ?? []), publisher]);
       }
     }
     this.#index = { entries, byKey };
     return byKey;
   }
+}
+
+function provenIn({ keys }: StoredKeys): ReadonlySet<string> {
+  return new Set(keys.flatMap(({ id, isProven }) => (isProven === true ? [id] : [])));
 }
 
 function isOf(

@@ -1,5 +1,5 @@
 // The rights that a site needs in a registered cluster, and nothing more: reviews of tokens, the public
-// keys of the API server, renewals of its own token, and the update of one ConfigMap. Pure.
+// keys of the API server and a proof of them, renewals of its own token, and the update of one ConfigMap. Pure.
 
 import {
   defaultAccountName,
@@ -11,6 +11,7 @@ import {
   type AccessSubject,
   accountManifest,
   accountSubject,
+  proofManifests,
   roleWithBinding,
   sharedRole,
   tokenManifests,
@@ -37,15 +38,14 @@ export function accessManifests(options: AccessOptions): readonly Manifest[] {
   const bound =
     subject.kind === 'User' ? userSubject(subject.name) : accountSubject(namespace, name);
   const isAccount = subject.kind === 'ServiceAccount';
-  const namespaces = new Set([
-    ...(isAccount ? [namespace] : []),
-    ...(publishCaIn === undefined ? [] : [publishCaIn]),
-  ]);
+  const namespaces = new Set([namespace, ...(publishCaIn === undefined ? [] : [publishCaIn])]);
   return [
     ...[...namespaces].map(namespaceManifest),
     ...(isAccount ? [accountManifest(namespace, name, trustDomain)] : []),
     ...reviewerManifests(name, trustDomain, bound),
-    ...(isAccount ? tokenManifests(namespace, name, bound) : []),
+    ...(isAccount
+      ? tokenManifests(namespace, name, bound)
+      : proofManifests(namespace, trustDomain, bound)),
     ...(publishCaIn === undefined ? [] : caManifests(publishCaIn, name, bound)),
   ];
 }

@@ -20,6 +20,8 @@ export interface AuthConfigOptions {
   /** The name of the roles and bindings. */
   readonly name?: string;
   readonly publishCaIn?: string;
+  /** Of the ServiceAccount by which the cluster proves its keys. Default: kube-fed. */
+  readonly namespace?: string;
 }
 
 export interface AuthConfig {
@@ -34,7 +36,7 @@ export interface AuthConfig {
 }
 
 export function authConfigManifests(options: AuthConfigOptions): AuthConfig {
-  const { trustDomain, issuer, audience, issuerCa, name, publishCaIn } = options;
+  const { trustDomain, issuer, audience, issuerCa, name, publishCaIn, namespace } = options;
   const id = siteIdOf(trustDomain);
   return {
     configuration: {
@@ -62,6 +64,7 @@ export function authConfigManifests(options: AuthConfigOptions): AuthConfig {
       subject: { kind: 'User', name: siteUser(trustDomain) },
       trustDomain,
       ...(name === undefined ? {} : { name }),
+      ...(namespace === undefined ? {} : { namespace }),
       ...(publishCaIn === undefined ? {} : { publishCaIn }),
     }),
   };

@@ -121,12 +121,25 @@ suite('the configuration for JWT-SVIDs', () => {
     assert.match(JSON.stringify(configuration), /"certificateAuthority":"PEM"/);
   });
 
-  test('gives rights to the user, who has no ServiceAccount and no token to renew', () => {
+  test('gives rights to the user, and a ServiceAccount without rights for the proof of the keys', () => {
     const { access } = authConfigManifests(options);
     assert.deepEqual(named(access), [
+      'Namespace kube-fed',
       'ClusterRole hansa-token-reviewer',
       'ClusterRoleBinding hansa-token-reviewer-lubeck.example',
+      'ServiceAccount kube-fed hansa-key-proof',
+      'Role kube-fed hansa-key-proof',
+      'RoleBinding kube-fed hansa-key-proof-lubeck.example',
     ]);
+    // `hansa cluster add` takes an account with the trust domain for that of the site.
+    const account = access.find(({ kind }) => kind === 'ServiceAccount');
+    assert.equal(account?.metadata.labels?.['hansa.dev/trust-domain'], undefined);
+    assert.deepEqual(rulesOf(access).at(-1), {
+      apiGroups: [''],
+      resources: ['serviceaccounts/token'],
+      resourceNames: ['hansa-key-proof'],
+      verbs: ['create'],
+    });
     assert.deepEqual(access.at(-1)?.['subjects'], [
       {
         kind: 'User',

@@ -22,7 +22,7 @@ export type ReadToken =
   | { readonly type: 'denied'; readonly verdict: Denial }
   /** No key has the `kid` of the token. Newer keys may. */
   | { readonly type: 'unknownKey' }
-  | { readonly type: 'signed'; readonly token: SignedToken };
+  | { readonly type: 'signed'; readonly token: SignedToken; readonly key: VerificationKey };
 
 const unknownKey: ReadToken = { type: 'unknownKey' };
 const otherIssuer: ReadToken = { type: 'denied', verdict: notOurs };
@@ -41,7 +41,7 @@ export function readToken(sent: string, keys: KeySet, issuer: string): ReadToken
       continue;
     }
     const { iss = '' } = parsed.claims;
-    if (iss === parsed.issuer) return { type: 'signed', token: signedToken(claims) };
+    if (iss === parsed.issuer) return { type: 'signed', token: signedToken(claims), key };
     const shown = quoteGo(typeof iss === 'string' ? iss : '');
     return { type: 'denied', verdict: denied(`token issuer ${shown} is invalid`) };
   }

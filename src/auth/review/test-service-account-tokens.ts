@@ -75,6 +75,7 @@ export function keySetOf(...keys: readonly KeyPair[]): KeySet {
   const all: readonly VerificationKey[] = keys.map((key) => ({
     keyId: keyIdOf(key),
     publicKey: key.publicKey,
+    isProven: true,
   }));
   const set = {
     keys: all,

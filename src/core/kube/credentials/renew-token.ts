@@ -1,14 +1,9 @@
 // Asks an API server for a new token of the ServiceAccount that the site uses there (TokenRequest).
 
-import { parseBoundedJson } from '../../json/strict-json.ts';
 import type { KubeClient, KubeResponse } from '../kube-client.ts';
 import { retryAfter } from '../kube-errors.ts';
-import { kubePath } from '../kube-path.ts';
-import { claimsOf, type TokenClaims, tokenIn } from './token-claims.ts';
-
-/** The limits of kube-apiserver (validateTokenRequest). */
-const shortestSeconds = 600;
-const maxResponseBytes = 64 * 1024;
+import type { TokenClaims } from './token-claims.ts';
+import { postTokenRequest, tokenInAnswer } from './token-request.ts';
 
 export type RenewalReason =
   | 'NotRenewable'
@@ -59,45 +54,24 @@ export async function renewToken(
     );
   }
   const { namespace, name } = account;
-  const response = await client.request({
-    method: 'POST',
-    path: kubePath`/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
-    body: {
-      apiVersion: 'authentication.k8s.io/v1',
-      kind: 'TokenRequest',
-      spec: {
-        // Without audiences, the API server uses its own.
-        ...(claims.audiences.length === 0 ? {} : { audiences: claims.audiences }),
-        expirationSeconds: Math.max(durationSeconds, shortestSeconds),
-        ...(claims.boundTo === undefined
-          ? {}
-          : { boundObjectRef: { apiVersion: 'v1', ...claims.boundTo } }),
-      },
-    },
-    maxBytes: maxResponseBytes,
-    signal,
-  });
+  const { audiences, boundTo } = claims;
+  const question = { account, audiences, seconds: durationSeconds, boundTo };
+  const response = await postTokenRequest(client, question, signal);
   if (response.status !== 200 && response.status !== 201) {
     throw problemOf(response, namespace, name);
   }
   return tokenOf(response, claims);
 }
 
-function tokenOf({ body }: KubeResponse, before: TokenClaims): RenewedToken {
+function tokenOf(response: KubeResponse, before: TokenClaims): RenewedToken {
   const failed = (why: string): RenewalProblem =>
     new RenewalProblem('RenewalFailed', `the answer of the API server ${why}`);
-  let answer: { readonly status?: { readonly token?: unknown } | null } | null;
-  try {
-    answer = parseBoundedJson(body) as typeof answer;
-  } catch {
-    throw failed('is not JSON');
+  const answer = tokenInAnswer(response);
+  if (typeof answer === 'string') throw failed(answer);
+  if (answer.claims.subject !== before.subject) {
+    throw failed('contains a token of another ServiceAccount');
   }
-  const told = answer?.status?.token;
-  const token = typeof told === 'string' ? tokenIn(told) : undefined;
-  const claims = token === undefined ? undefined : claimsOf(token);
-  if (token === undefined || claims === undefined) throw failed('contains no token');
-  if (claims.subject !== before.subject) throw failed('contains a token of another ServiceAccount');
-  return { token, claims };
+  return answer;
 }
 
 function problemOf(response: KubeResponse, namespace: string, name: string): RenewalProblem {

@@ -23,6 +23,12 @@ export const defaultAccountName = 'hansa';
 /** The namespace of the ServiceAccount that `hansa cluster add` creates, where the user names no other. */
 export const defaultAccountNamespace = 'kube-fed';
 
+/**
+ * The ServiceAccount of which a cluster signs a token to prove its key, where the site has no ServiceAccount there.
+ * It has no rights, so sites can share it.
+ */
+export const proofAccountName = 'hansa-key-proof';
+
 export const namespaceManifest = (name: string): Manifest => ({
   apiVersion: 'v1',
   kind: 'Namespace',

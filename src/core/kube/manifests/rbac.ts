@@ -1,7 +1,7 @@
 // The parts of RBAC that planes share: subjects, roles with their bindings, and the right of a ServiceAccount
 // to renew its own token. Pure.
 
-import { type Manifest, ownLabels, trustDomainLabel } from './manifest.ts';
+import { type Manifest, ownLabels, proofAccountName, trustDomainLabel } from './manifest.ts';
 
 const rbac = 'rbac.authorization.k8s.io';
 const rbacVersion = `${rbac}/v1`;
@@ -44,6 +44,28 @@ export const tokenManifests = (
     resourceNames: [name],
     verbs: ['create'],
   });
+
+/** For a site that has no ServiceAccount in the cluster: one without rights, of which it may request tokens. */
+export const proofManifests = (
+  namespace: string,
+  trustDomain: string,
+  subject: object,
+): readonly Manifest[] => [
+  {
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    metadata: { name: proofAccountName, namespace, labels: ownLabels },
+    automountServiceAccountToken: false,
+  },
+  ...sharedRole({ name: proofAccountName, namespace }, trustDomain, subject, [
+    {
+      apiGroups: [''],
+      resources: ['serviceaccounts/token'],
+      resourceNames: [proofAccountName],
+      verbs: ['create'],
+    },
+  ]),
+];
 
 export function roleWithBinding(
   namespace: string,
