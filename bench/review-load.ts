@@ -66,9 +66,39 @@ end
 `;
 }
 
+/** So many tokens again and again at one host, each time for an audience that was never asked for, beside its own. */
+export function newAudiences(
+  load: Caller & {
+    readonly host: string;
+    readonly count: number;
+    /** Of all tokens. */
+    readonly audience: string;
+    /** No two runs have the same one. */
+    readonly run: number;
+  },
+): string {
+  const { caller, host, tokens, count, audience, run } = load;
+  const { tokenBytes, recordBytes, path } = tokens;
+  const named = (turn: string): string => `run-${String(run).padStart(3, '0')}-${turn}`;
+  const [start = '', middle = '', end = ''] = reviewOf('@', [audience, named('@')]).split('@');
+  const length = start.length + tokenBytes + middle.length + '000000000'.length + end.length;
+  return `
+local head = ${luaText(headOf(host, caller, length - bodyStart.length - bodyEnd.length, start))}
+local file = assert(io.open(${luaText(path)}, "rb"))
+local tokens = {}
+for index = 1, ${count} do tokens[index] = file:read(${recordBytes}):sub(1, ${tokenBytes}) end
+local turn = 0
+function request()
+  turn = turn + 1
+  return head .. tokens[turn % #tokens + 1] .. ${luaText(middle)}
+    .. string.format("%09d", turn) .. ${luaText(end)}
+end
+`;
+}
+
 const [bodyStart = '', bodyEnd = ''] = reviewOf('@').split('@');
 
-function headOf(host: string, caller: string, tokenBytes: number): string {
+function headOf(host: string, caller: string, tokenBytes: number, start = bodyStart): string {
   return [
     `POST ${reviewsPath} HTTP/1.1`,
     `Host: ${host}`,
@@ -77,7 +107,7 @@ function headOf(host: string, caller: string, tokenBytes: number): string {
     'Content-Type: application/json',
     `Content-Length: ${bodyStart.length + tokenBytes + bodyEnd.length}`,
     '',
-    bodyStart,
+    start,
   ].join('\r\n');
 }
 

@@ -27,7 +27,7 @@ import { type Figure, median, rounded } from './figure.ts';
 import { residentBytes } from './process-stat.ts';
 import { alternate, figure, ROUNDS } from './rates.ts';
 import { serveIssuers } from './review-issuers.ts';
-import { distinctTokens, repeatedTokens } from './review-load.ts';
+import { distinctTokens, newAudiences, repeatedTokens } from './review-load.ts';
 import { type TokenFile, writeTokens } from './review-tokens.ts';
 import { sized } from './size.ts';
 import { type Load, type Measured, runWrk, type Target } from './wrk.ts';
@@ -37,6 +37,8 @@ const SECONDS = sized(4, 1);
 /** Enough for one run of the fastest side. */
 const TOKENS = sized(130_000, 1_000);
 const REPEATED = 100;
+/** Each for ever new audiences. */
+const REUSED = 60;
 const CLUSTERS = sized(50, 3);
 /** An API server remembers an accepted token for 10 seconds. This many pass before a run uses one again. */
 const AREAS = 5;
@@ -159,6 +161,27 @@ async function measureModes(scene: Scene): Promise<void> {
     );
     print(figure(`reviews-${mode}-repeated`, again, measured, { atLeast: 4, aim: 5 }));
     print(latency(`reviews-${mode}-repeated-p99`, again, measured));
+  }
+  let run = 0;
+  const forNewAudiences = (asking: string, host: string): Load =>
+    loadOf(
+      newAudiences({
+        caller: asking,
+        host,
+        tokens,
+        count: REUSED,
+        audience: serviceAccountIssuer,
+        run: run++,
+      }),
+    );
+  for (const mode of ['jwks', 'hybrid'] as const) {
+    const host = hostOf(mode === 'jwks' ? 'jwks-0' : mode);
+    const measured = await alternate(
+      { rival: ours, load: () => forNewAudiences(caller, host) },
+      { rival: kube, load: () => forNewAudiences(cluster.kube.token, 'localhost') },
+    );
+    const asked = `${anchor}, ${REUSED} tokens for ever new audiences`;
+    print(figure(`reviews-${mode}-audiences`, asked, measured, { atLeast: 3 }));
   }
   for (const [bench, mode, promise] of [
     ['reviews-hybrid-distinct', 'hybrid', {}],

@@ -294,7 +294,7 @@ export const clusterKind = defineKind({
             mode: optional(
               s.string({
                 description:
-                  'jwks: by signature and claims only, so deleted Pods and ServiceAccounts go unnoticed until the token expires. tokenreview: every review is forwarded to the API server after the signature was checked. hybrid: as tokenreview, but a positive answer is reused for maxRevocationLagSeconds. Default: hybrid with apiServer, jwks without.',
+                  'jwks: by signature and claims only, so deleted Pods and ServiceAccounts go unnoticed until the token expires. tokenreview: every review is forwarded to the API server after the signature was checked. hybrid: as tokenreview, but a positive answer counts for maxRevocationLagSeconds and for all audiences of the token. Default: hybrid with apiServer, jwks without.',
                 enum: ['jwks', 'tokenreview', 'hybrid'],
               }),
             ),

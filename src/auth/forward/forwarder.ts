@@ -10,12 +10,12 @@ import { ConcurrencyLimiter } from '../../core/limits/concurrency-limiter.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import { tokenHash } from '../review/token-hash.ts';
-import type { TokenQuestion, Verdict } from '../review/verdict.ts';
+import type { Acceptance, TokenQuestion, Verdict } from '../review/verdict.ts';
 import type { ReviewMetrics } from './review-metrics.ts';
 import { encodeQuestion, type QuestionEncoding } from './encode-question.ts';
 import { recordRefusal } from '../peers/peer-refusal.ts';
 import { UncheckedError } from './unchecked-error.ts';
-import { type ClaimedIdentity, readUpstreamAnswer, UnacceptableAnswer } from './upstream-answer.ts';
+import { readUpstreamAnswer, UnacceptableAnswer } from './upstream-answer.ts';
 import {
   busy,
   failureOf,
@@ -92,7 +92,7 @@ export class Forwarder {
     cluster: ReviewedCluster,
     key: string,
     question: TokenQuestion,
-    claimed: ClaimedIdentity,
+    claimed: Acceptance,
     joinableMs: number,
   ): Promise<Check> {
     const lane = this.#laneOf(cluster);
@@ -141,7 +141,7 @@ export class Forwarder {
     cluster: ReviewedCluster,
     key: string,
     question: TokenQuestion,
-    claimed: ClaimedIdentity,
+    claimed: Acceptance,
   ): Promise<Check> {
     const problem = lane.gate.problem() ?? (lane.limiter.isFull ? busy(cluster) : undefined);
     if (problem !== undefined) return Promise.reject(problem);
@@ -165,7 +165,7 @@ export class Forwarder {
     lane: Lane,
     cluster: ReviewedCluster,
     question: TokenQuestion,
-    claimed: ClaimedIdentity,
+    claimed: Acceptance,
     timeoutMs: number,
   ): Promise<Verdict> {
     const { clock, metrics } = this.#parts;
@@ -208,7 +208,7 @@ export class Forwarder {
     pass: Pass,
     { status, headers, body }: KubeResponse,
     question: TokenQuestion,
-    claimed: ClaimedIdentity,
+    claimed: Acceptance,
   ): Verdict {
     if (status === 429) throw lane.gate.throttled(pass, headers['retry-after']);
     const failure = failureOfStatus(cluster, status);

@@ -2,29 +2,23 @@
 // without pointer compression, as in Node. A test compares it with the heap.
 
 import type { StoredAcceptance } from '../review/stored-acceptance.ts';
+import type { Denial } from '../review/verdict.ts';
+
+/** What the last check of a token said; undefined where there was none. */
+export type CheckedVerdict = StoredAcceptance | Denial | undefined;
 
 /** The entry with its numbers and links, the key of 32 bytes, and the slot in a Map that is half full on average. */
 const entryBytes = 152 + 48 + 72;
 /** A stored acceptance with its number, without its text. */
 const acceptanceBytes = 64;
-/** An array: the object and the head of its elements. */
-const arrayBytes = 32 + 16;
+/** A denial without its text. */
+const denialBytes = 48;
 
-/** `tokenAudiences` only where they are not those of the claims. */
-export function knownTokenBytes(
-  claims: StoredAcceptance,
-  acceptance: StoredAcceptance | undefined,
-  tokenAudiences: readonly string[] | undefined,
-): number {
-  let bytes = entryBytes + acceptanceBytes + stringBytes(claims.json);
-  if (acceptance !== undefined && acceptance !== claims) {
-    bytes += acceptanceBytes + stringBytes(acceptance.json);
-  }
-  if (tokenAudiences !== undefined) {
-    bytes += arrayBytes;
-    for (const text of tokenAudiences) bytes += 8 + stringBytes(text);
-  }
-  return bytes;
+export function knownTokenBytes(claims: StoredAcceptance, checked: CheckedVerdict): number {
+  const bytes = entryBytes + acceptanceBytes + stringBytes(claims.json);
+  if (checked === undefined || checked === claims) return bytes;
+  if (checked.authenticated) return bytes + acceptanceBytes + stringBytes(checked.json);
+  return bytes + denialBytes + stringBytes(checked.error ?? '');
 }
 
 /** Names in Kubernetes are ASCII, which V8 keeps in one byte for each character. */

@@ -12,7 +12,7 @@ const acceptance: Acceptance = {
   audiences: [issuer],
   expiresAtMs: 1,
 };
-const claimed = { acceptance, tokenAudiences: [issuer, 'a', 'b'] };
+const claimed: Acceptance = { ...acceptance, audiences: [issuer, 'a', 'b'] };
 const good = { authenticated: true, user: userOf(), audiences: [issuer] };
 
 function read(body: unknown, asked = question, identity = claimed) {
@@ -64,7 +64,7 @@ suite('an accepted answer', () => {
   });
 
   test('to a legacy token reports audiences that the token does not name', () => {
-    const legacy = { acceptance, tokenAudiences: [] };
+    const legacy = { ...acceptance, audiences: [] };
     const verdict = read(answer({ ...good, audiences: ['api'] }), question, legacy);
     assert.deepEqual(verdict, { ...acceptance, audiences: ['api'] });
   });
@@ -237,7 +237,7 @@ suite('an answer is refused', () => {
   test('with more audiences than an API server has, for a legacy token', () => {
     const audiences = Array.from({ length: 65 }, (_, i) => `a${i}`);
     assert.throws(
-      () => read(answer({ ...good, audiences }), question, { acceptance, tokenAudiences: [] }),
+      () => read(answer({ ...good, audiences }), question, { ...acceptance, audiences: [] }),
       UnacceptableAnswer,
     );
   });
@@ -283,7 +283,7 @@ suite('an answer is refused', () => {
           { ...verdict.user, extra: undefined },
           { username, uid, groups, extra: undefined },
         );
-        assert.ok(verdict.audiences.every((audience) => claimed.tokenAudiences.includes(audience)));
+        assert.ok(verdict.audiences.every((audience) => claimed.audiences.includes(audience)));
       }),
     );
   });

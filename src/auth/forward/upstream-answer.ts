@@ -6,13 +6,6 @@ import { hideTokens } from '../../core/kube/hide-tokens.ts';
 import { magic, readEnvelope, readMessage, type Shape } from '../../core/kube/protobuf.ts';
 import type { Acceptance, ReviewedUser, TokenQuestion, Verdict } from '../review/verdict.ts';
 
-/** What the token itself says, after its signature was verified. */
-export interface ClaimedIdentity {
-  readonly acceptance: Acceptance;
-  /** Its claim `aud`. Empty: a legacy token, for which the API server supplies its own audiences. */
-  readonly tokenAudiences: readonly string[];
-}
-
 /** Why the answer is not accepted. The text goes to logs and callers, so it quotes nothing from the answer. */
 export class UnacceptableAnswer extends Error {
   override readonly name = 'UnacceptableAnswer';
@@ -25,11 +18,14 @@ const mostErrorCharacters = 4096;
 /** Most audiences that an API server can add by itself. */
 const mostAudiences = 64;
 
-/** Throws UnacceptableAnswer. */
+/**
+ * `claimed` is what the token itself says, after its signature was verified. Its audiences are those of the claim
+ * `aud`. Empty: a legacy token, for which the API server supplies its own. Throws UnacceptableAnswer.
+ */
 export function readUpstreamAnswer(
   body: Buffer,
   question: TokenQuestion,
-  claimed: ClaimedIdentity,
+  claimed: Acceptance,
 ): Verdict {
   const review = isProtobuf(body)
     ? parseProtobuf(body, question)
@@ -53,14 +49,13 @@ export function readUpstreamAnswer(
   if (error !== undefined && error !== '') {
     throw new UnacceptableAnswer('it accepts the token and reports an error');
   }
-  const { acceptance } = claimed;
   const given = record(status['user'], 'it accepts the token for no user');
-  const known = acceptance.user;
-  const user = checkedUser(given, known);
-  const audiences = checkedAudiences(status['audiences'], question, claimed);
-  // The usual case, which then takes no memory of its own.
-  if (user === known && isSame(audiences, acceptance.audiences)) return acceptance;
-  return { authenticated: true, user, audiences, expiresAtMs: acceptance.expiresAtMs };
+  return {
+    authenticated: true,
+    user: checkedUser(given, claimed.user),
+    audiences: checkedAudiences(status['audiences'], question, claimed),
+    expiresAtMs: claimed.expiresAtMs,
+  };
 }
 
 /** No JSON begins with these bytes, so they tell more than the Content-Type of a hostile server. */
@@ -160,7 +155,7 @@ function checkedExtra(answered: unknown, claimed: ReviewedUser['extra']): Review
 function checkedAudiences(
   answered: unknown,
   { audiences: asked }: TokenQuestion,
-  { tokenAudiences }: ClaimedIdentity,
+  { audiences: tokenAudiences }: Acceptance,
 ): readonly string[] {
   const audiences = strings(answered ?? [], 'its status.audiences are no texts');
   if (asked.length > 0 && audiences.length === 0) {

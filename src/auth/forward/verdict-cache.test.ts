@@ -6,17 +6,12 @@ import fc from 'fast-check';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { StoredAcceptance } from '../review/stored-acceptance.ts';
 import type { Acceptance } from '../review/verdict.ts';
-import { knownTokenBytes } from './known-token-bytes.ts';
+import { type CheckedVerdict, knownTokenBytes } from './known-token-bytes.ts';
 import { issuer, userOf } from './test-tokens.ts';
 import { questionKey, VerdictCache } from './verdict-cache.ts';
 
 const app1 = { uid: 'uid-1', generation: 1 };
 const app2 = { uid: 'uid-2', generation: 1 };
-
-const claimedBy = (acceptance: Acceptance) => ({
-  acceptance,
-  tokenAudiences: acceptance.audiences,
-});
 
 function cacheOf(maxEntries = 100) {
   const clock = new VirtualClock();
@@ -26,7 +21,7 @@ function cacheOf(maxEntries = 100) {
     audiences: [issuer],
     expiresAtMs: clock.now() + lifetimeMs,
   });
-  const each = knownTokenBytes(StoredAcceptance.of(accept('aaa')), undefined, undefined);
+  const each = knownTokenBytes(StoredAcceptance.of(accept('aaa')), undefined);
   const cache = new VerdictCache({ clock, maxBytes: maxEntries * each });
   const add = (
     cluster: typeof app1,
@@ -34,9 +29,9 @@ function cacheOf(maxEntries = 100) {
     key: string,
     acceptance: Acceptance,
     until?: number,
-  ): void => cache.add(cluster, version, key, claimedBy(acceptance), acceptance, until);
-  const find = (cluster: typeof app1, version: string, key: string): Acceptance | undefined =>
-    cache.find(cluster, version, key)?.acceptance;
+  ): void => cache.add(cluster, version, key, acceptance, acceptance, until);
+  const find = (cluster: typeof app1, version: string, key: string): CheckedVerdict =>
+    cache.find(cluster, version, key)?.checked;
   return { clock, cache, add, find, accept, each };
 }
 
@@ -78,10 +73,7 @@ suite('a cached acceptance', () => {
     assert.deepEqual(find(app1, 'v1', 'key'), StoredAcceptance.of(acceptance));
     await clock.advance(1);
     assert.equal(find(app1, 'v1', 'key'), undefined);
-    assert.deepEqual(
-      cache.find(app1, 'v1', 'key')?.claimed,
-      claimedBy(StoredAcceptance.of(acceptance)),
-    );
+    assert.deepEqual(cache.find(app1, 'v1', 'key')?.claims, StoredAcceptance.of(acceptance));
   });
 
   test('ends with its token, although its check is young', async () => {
@@ -116,11 +108,11 @@ suite('a cached acceptance', () => {
 
   test('that was never there leaves the claims', () => {
     const { clock, cache, add, accept } = cacheOf();
-    cache.add(app1, 'v1', 'a', claimedBy(accept()));
+    cache.add(app1, 'v1', 'a', accept());
     add(app1, 'v1', 'b', accept(), clock.monotonic());
     for (const key of ['a', 'b']) {
       assert.notEqual(cache.find(app1, 'v1', key), undefined);
-      assert.equal(cache.find(app1, 'v1', key)?.acceptance, undefined);
+      assert.equal(cache.find(app1, 'v1', key)?.checked, undefined);
     }
   });
 
@@ -145,6 +137,17 @@ suite('a cached acceptance', () => {
     assert.equal(find(app2, 'v1', 'key'), undefined);
     assert.equal(find({ ...app1, generation: 2 }, 'v1', 'key'), undefined);
     assert.equal(find({ ...app1, generation: 0 }, 'v1', 'key'), undefined);
+  });
+
+  test('can be followed by a denial, for as long as that counts', async () => {
+    const { clock, cache, add, find, accept } = cacheOf();
+    add(app1, 'v1', 'key', accept());
+    const denial = { authenticated: false, error: 'revoked' } as const;
+    cache.add(app1, 'v1', 'key', accept(), denial, clock.monotonic() + 1_000);
+    assert.equal(find(app1, 'v1', 'key'), denial);
+    await clock.advance(1_000);
+    assert.equal(find(app1, 'v1', 'key'), undefined);
+    assert.notEqual(cache.find(app1, 'v1', 'key'), undefined);
   });
 
   test('of an older version of the cluster is not kept beside a newer one', () => {

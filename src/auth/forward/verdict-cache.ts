@@ -1,5 +1,6 @@
-// Known tokens, bounded by bytes: what their verified claims say, and until when they are accepted without
-// another check. Denials are never cached, as in kube-apiserver.
+// Known tokens, bounded by bytes: what their verified claims say, and what the last check of them said, for as long
+// as that counts. Both are about the token, for all its audiences: which of them a question gets follows from the
+// claims.
 //
 // An entry ends at the expiry of its token, when the keys of its cluster change, and when the Cluster
 // changes or goes. Only digests of tokens are kept.
@@ -8,17 +9,17 @@ import { hash } from 'node:crypto';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import { StoredAcceptance } from '../review/stored-acceptance.ts';
-import type { Acceptance } from '../review/verdict.ts';
-import { knownTokenBytes } from './known-token-bytes.ts';
-import type { ClaimedIdentity } from './upstream-answer.ts';
+import type { Acceptance, Verdict } from '../review/verdict.ts';
+import { type CheckedVerdict, knownTokenBytes } from './known-token-bytes.ts';
 
 type ClusterVersion = Pick<ReviewedCluster, 'uid' | 'generation'>;
 
 /** The signature and the claims of such a token need no other check until it expires. */
 export interface KnownToken {
-  readonly claimed: ClaimedIdentity;
-  /** The verdict for as long as its check counts. */
-  readonly acceptance: Acceptance | undefined;
+  /** With all audiences of the claim `aud`. */
+  readonly claims: StoredAcceptance;
+  /** The verdict for as long as its check counts. An acceptance has all audiences of the token. */
+  readonly checked: CheckedVerdict;
 }
 
 /** Also a link of the list of its shelf. */
@@ -31,11 +32,9 @@ class Entry implements KnownToken {
   readonly endsAt: number;
   readonly bytes: number;
   readonly #clock: Clock;
-  readonly #claims: StoredAcceptance;
-  /** Undefined: those of the claims. */
-  readonly #tokenAudiences: readonly string[] | undefined;
-  readonly #acceptance: StoredAcceptance | undefined;
-  readonly #acceptedUntil: number;
+  readonly claims: StoredAcceptance;
+  readonly #checked: CheckedVerdict;
+  readonly #checkedUntil: number;
   /** Whether a review used it since it was added or last spared. */
   used = false;
 
@@ -43,45 +42,36 @@ class Entry implements KnownToken {
     clock: Clock,
     key: string,
     keysVersion: string,
-    claimed: ClaimedIdentity,
-    acceptance: Acceptance | undefined,
-    acceptedUntil: number,
+    claims: Acceptance,
+    checked: Verdict | undefined,
+    checkedUntil: number,
   ) {
-    const { acceptance: claims, tokenAudiences } = claimed;
     const stored = StoredAcceptance.of(claims);
     this.#clock = clock;
     this.key = key;
     this.keysVersion = keysVersion;
-    this.#claims = stored;
-    this.#tokenAudiences = isSame(tokenAudiences, claims.audiences) ? undefined : tokenAudiences;
-    this.#acceptance =
-      acceptance === undefined || acceptance === claims
-        ? acceptance && stored
-        : StoredAcceptance.of(acceptance);
-    this.#acceptedUntil = acceptedUntil;
+    this.claims = stored;
+    this.#checked = compact(checked, stored);
+    this.#checkedUntil = checkedUntil;
     this.endsAt = clock.monotonic() + stored.expiresAtMs - clock.now();
-    this.bytes = knownTokenBytes(stored, this.#acceptance, this.#tokenAudiences);
+    this.bytes = knownTokenBytes(stored, this.#checked);
   }
 
-  get claimed(): ClaimedIdentity {
-    const acceptance = this.#claims;
-    return { acceptance, tokenAudiences: this.#tokenAudiences ?? acceptance.audiences };
-  }
-
-  get acceptance(): Acceptance | undefined {
-    return this.#clock.monotonic() < this.#acceptedUntil ? this.#acceptance : undefined;
+  get checked(): CheckedVerdict {
+    return this.#clock.monotonic() < this.#checkedUntil ? this.#checked : undefined;
   }
 
   get hasEnded(): boolean {
     // The wall clock too, because it may have been corrected since.
-    return this.#clock.monotonic() >= this.endsAt || this.#clock.now() >= this.#claims.expiresAtMs;
+    return this.#clock.monotonic() >= this.endsAt || this.#clock.now() >= this.claims.expiresAtMs;
   }
 }
 
-function isSame(one: readonly string[], other: readonly string[]): boolean {
-  return (
-    one === other || (one.length === other.length && one.every((text, at) => text === other[at]))
-  );
+/** An acceptance that says what the claims say, which is the usual case, takes no memory of its own. */
+function compact(checked: Verdict | undefined, claims: StoredAcceptance): CheckedVerdict {
+  if (checked === undefined || !checked.authenticated) return checked;
+  const stored = StoredAcceptance.of(checked);
+  return stored.json === claims.json ? claims : stored;
 }
 
 /**
@@ -141,14 +131,18 @@ const sweptAtOnce = 4;
 /** Used entries to spare when one must go, so that a cache full of them does not stop the process. */
 const sparedAtOnce = 1_000;
 
+/** The key of a token within a cluster. */
+export function tokenKey(token: string): string {
+  return hash('sha256', token, 'binary');
+}
+
 /**
  * The key of a question within a cluster. The audiences are sorted, because their order only changes the
  * order of the answer. The last NUL separates the two, because JSON escapes NUL. Otherwise a text such as
  * `TOKEN\0["a"]` could pass for TOKEN with the audience "a".
  */
 export function questionKey(token: string, audiences: readonly string[]): string {
-  const sorted = audiences.length === 0 ? '' : JSON.stringify(audiences.toSorted());
-  return hash('sha256', `${token}\0${sorted}`, 'binary');
+  return tokenKey(`${token}\0${JSON.stringify(audiences.toSorted())}`);
 }
 
 /**
@@ -191,18 +185,18 @@ export class VerdictCache {
   }
 
   /**
-   * Keeps the claims until the token expires, and the acceptance, if there is one, until the monotonic time
-   * `acceptedUntil` but no longer. Replaces what was known about the token.
+   * Keeps the claims until the token expires, and what the last check said, if there was one, until the monotonic
+   * time `checkedUntil` but no longer. Replaces what was known about the token.
    */
   add(
     cluster: ClusterVersion,
     keysVersion: string,
     key: string,
-    claimed: ClaimedIdentity,
-    acceptance?: Acceptance,
-    acceptedUntil = Number.POSITIVE_INFINITY,
+    claims: Acceptance,
+    checked?: Verdict,
+    checkedUntil = Number.POSITIVE_INFINITY,
   ): void {
-    const entry = new Entry(this.#clock, key, keysVersion, claimed, acceptance, acceptedUntil);
+    const entry = new Entry(this.#clock, key, keysVersion, claims, checked, checkedUntil);
     if (entry.hasEnded || entry.bytes > this.#maxBytes) return;
     const shelf = this.#shelfFor(cluster);
     if (shelf === undefined) return;

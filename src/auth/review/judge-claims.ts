@@ -23,14 +23,8 @@ export function judgeClaims(
   nowMs: number,
 ): Verdict {
   const { claims } = token;
-  const own = claims.audiences.length === 0 ? cluster.apiAudiences : claims.audiences;
-  const wanted = asked.length === 0 ? cluster.apiAudiences : asked;
-  const audiences = wanted.filter((audience) => own.includes(audience));
-  if (audiences.length === 0) {
-    return denied(
-      `token audiences ${quoteList(own)} is invalid for the target audiences ${quoteList(wanted)}`,
-    );
-  }
+  const audiences = judgeAudiences(claims.audiences, cluster, asked);
+  if (!isList(audiences)) return audiences;
   const problem =
     claims.legacySecret === undefined ? timeProblem(claims, nowMs) : legacyProblem(claims);
   if (problem !== undefined) return denied(problem);
@@ -40,6 +34,28 @@ export function judgeClaims(
     audiences,
     expiresAtMs: token.expiresAtMs,
   };
+}
+
+/**
+ * Those of the audiences that were asked for which a token is for: those that it claims, or where it claims none,
+ * those of the API server. A denial where there are none.
+ */
+export function judgeAudiences(
+  claimed: readonly string[],
+  { apiAudiences }: Pick<ReviewedCluster, 'apiAudiences'>,
+  asked: readonly string[],
+): readonly string[] | Denial {
+  const own = claimed.length === 0 ? apiAudiences : claimed;
+  const wanted = asked.length === 0 ? apiAudiences : asked;
+  const audiences = wanted.filter((audience) => own.includes(audience));
+  if (audiences.length > 0) return audiences;
+  return denied(
+    `token audiences ${quoteList(own)} is invalid for the target audiences ${quoteList(wanted)}`,
+  );
+}
+
+export function isList(judged: readonly string[] | Denial): judged is readonly string[] {
+  return Array.isArray(judged);
 }
 
 const neverExpires: Denial = denied(

@@ -14,6 +14,11 @@ export interface SignedToken {
   readonly claims: TokenClaims;
   /** The claim `aud`. Empty for a token that is meant for the API server without saying so. */
   readonly audiences: readonly string[];
+  /**
+   * The token in its only canonical form. A text that was sent can have white space and stray bits in it, and words
+   * behind it, so the same token has any number of texts.
+   */
+  readonly text: string;
   /** Infinity for a token that does not expire. kube-apiserver accepts a token for a minute longer. */
   readonly expiresAtMs: number;
 }
@@ -41,7 +46,7 @@ export function readToken(sent: string, keys: KeySet, issuer: string): ReadToken
       continue;
     }
     const { iss = '' } = parsed.claims;
-    if (iss === parsed.issuer) return { type: 'signed', token: signedToken(claims), key };
+    if (iss === parsed.issuer) return { type: 'signed', token: signedToken(parsed, claims), key };
     const shown = quoteGo(typeof iss === 'string' ? iss : '');
     return { type: 'denied', verdict: denied(`token issuer ${shown} is invalid`) };
   }
@@ -79,13 +84,14 @@ function canonicalForm(signed: string): string {
     .join('.');
 }
 
-function signedToken(claims: TokenClaims): SignedToken {
+function signedToken({ signed, signature }: ParsedToken, claims: TokenClaims): SignedToken {
   const { audiences, expiry, legacySecret } = claims;
   // kube-apiserver does not look at the expiry of a legacy token.
   const expires = legacySecret === undefined ? expiry : undefined;
   return {
     claims,
     audiences,
+    text: `${canonicalForm(signed)}.${signature.toString('base64url')}`,
     expiresAtMs: expires === undefined ? Number.POSITIVE_INFINITY : expires * 1000,
   };
 }

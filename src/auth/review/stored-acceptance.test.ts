@@ -54,6 +54,22 @@ suite('a stored acceptance', () => {
     assert.deepEqual(plain(stored), bare);
   });
 
+  test('can be about other audiences, whatever they contain', () => {
+    const strings = fc.array(fc.string({ unit: 'binary' }), { maxLength: 3 });
+    fc.assert(
+      fc.property(strings, strings, (before, audiences) => {
+        const stored = StoredAcceptance.of({ ...acceptance, audiences: before });
+        const other = stored.withAudiences([...audiences, '"audiences":["x"]}']);
+        assert.deepEqual(plain(other), {
+          ...acceptance,
+          audiences: [...audiences, '"audiences":["x"]}'],
+        });
+        assert.equal(stored.withAudiences(before), stored);
+        assert.equal(other.withAudiences(before).json, stored.json);
+      }),
+    );
+  });
+
   test('is not made twice', () => {
     const stored = StoredAcceptance.of(acceptance);
     assert.equal(StoredAcceptance.of(stored), stored);

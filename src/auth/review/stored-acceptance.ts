@@ -11,13 +11,22 @@ export class StoredAcceptance implements Acceptance {
   /** The `status` of a TokenReview. */
   readonly json: string;
 
-  private constructor(acceptance: Acceptance) {
-    this.expiresAtMs = acceptance.expiresAtMs;
-    this.json = acceptanceJson(acceptance);
+  private constructor(json: string, expiresAtMs: number) {
+    this.expiresAtMs = expiresAtMs;
+    this.json = json;
   }
 
   static of(acceptance: Acceptance): StoredAcceptance {
-    return acceptance instanceof StoredAcceptance ? acceptance : new StoredAcceptance(acceptance);
+    if (acceptance instanceof StoredAcceptance) return acceptance;
+    return new StoredAcceptance(acceptanceJson(acceptance), acceptance.expiresAtMs);
+  }
+
+  /** The same one for the same audiences. */
+  withAudiences(audiences: readonly string[]): StoredAcceptance {
+    const start = this.#audiencesAt;
+    const text = JSON.stringify(audiences);
+    if (this.json.slice(start, -1) === text) return this;
+    return new StoredAcceptance(`${this.json.slice(0, start)}${text}}`, this.expiresAtMs);
   }
 
   get user(): ReviewedUser {
@@ -26,7 +35,12 @@ export class StoredAcceptance implements Acceptance {
   }
 
   get audiences(): readonly string[] {
-    return this.#status.audiences;
+    return JSON.parse(this.json.slice(this.#audiencesAt, -1)) as readonly string[];
+  }
+
+  /** They come last. Inside a text of JSON, the quotes of this would be escaped. */
+  get #audiencesAt(): number {
+    return this.json.lastIndexOf(audiencesField) + audiencesField.length;
   }
 
   get #status(): Status {
@@ -34,10 +48,11 @@ export class StoredAcceptance implements Acceptance {
   }
 }
 
+const audiencesField = '"audiences":';
+
 interface Status {
   readonly authenticated: true;
   readonly user: Pick<ReviewedUser, 'username' | 'groups'> & Partial<ReviewedUser>;
-  readonly audiences: readonly string[];
 }
 
 /** Fields without a value are left out, as Go does. */

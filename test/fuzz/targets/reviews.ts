@@ -94,7 +94,7 @@ export const reviewTargets: readonly Target[] = [
       const claims = decodeClaims(input, value);
       if (typeof claims === 'string') return;
       const { audiences, expiry = Number.POSITIVE_INFINITY } = claims;
-      const token = { claims, audiences, expiresAtMs: expiry * 1000 };
+      const token = { claims, audiences, text: '', expiresAtMs: expiry * 1000 };
       judgeClaims(token, cluster, [], 0);
       const verdict = judgeByKeys(token, cluster, audiences, 0);
       if (!verdict.authenticated) return;

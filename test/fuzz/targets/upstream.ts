@@ -52,7 +52,7 @@ const words = [
 function readAndCheck(input: Buffer): void {
   let verdict;
   try {
-    verdict = readUpstreamAnswer(input, question, { acceptance, tokenAudiences: ['a', 'c'] });
+    verdict = readUpstreamAnswer(input, question, { ...acceptance, audiences: ['a', 'c'] });
   } catch (error) {
     if (!(error instanceof UnacceptableAnswer)) throw error;
     throw new HansaError('HANSA_UNAVAILABLE', error.message);
