@@ -32,6 +32,7 @@ import { type AuthSettings, siteAudience } from './settings.ts';
 export interface ClusterParts {
   readonly clusters: StoredClusters;
   readonly keys: KeyCache;
+  readonly isSuperseded: KeyMemory['isSuperseded'];
   readonly controllers: readonly Controller[];
   /** For peers. */
   readonly routes: readonly PlaneRoute[];
@@ -60,12 +61,13 @@ export function clusterParts(
   });
   const find = clusters.find.bind(clusters);
   const fetches = new KeyFetchCounter(metrics);
+  const memory = new KeyMemory({ store, log: context.log, find });
   const keys = new KeyCache({
     clock,
     random,
     transport,
     find,
-    memory: new KeyMemory({ store, log: context.log, find }),
+    memory,
     prove: keyProver({
       clock,
       random,
@@ -105,6 +107,7 @@ export function clusterParts(
   return {
     clusters,
     keys,
+    isSuperseded: memory.isSuperseded.bind(memory),
     controllers: [
       keyController({ store, clock, find, list: () => clusters.list(), keys, fetches }),
       clusterController({

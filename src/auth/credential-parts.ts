@@ -12,6 +12,7 @@ import type { Controller } from '../core/reconcile/controller.ts';
 import { credentialController } from './controllers/credential-controller.ts';
 import { publishedCaController } from './controllers/published-ca-controller.ts';
 import { accompanyCluster } from './credentials/accompany-cluster.ts';
+import type { KeyMemory } from './keys/key-memory.ts';
 import { namespaceOf } from './manifests/manifest.ts';
 import { credentialRoutes } from './routes/credential-routes.ts';
 import type { AuthSettings } from './settings.ts';
@@ -23,7 +24,10 @@ export interface CredentialParts {
   readonly routes: readonly PlaneRoute[];
   readonly accompany: NonNullable<RunningPlane['accompany']>;
   /** `clientOf` is the client of the current version of a cluster. */
-  controllers(clientOf: (cluster: string) => KubeClient | undefined): readonly Controller[];
+  controllers(
+    clientOf: (cluster: string) => KubeClient | undefined,
+    isSuperseded: KeyMemory['isSuperseded'],
+  ): readonly Controller[];
 }
 
 export function credentialParts(context: PlaneContext, settings: AuthSettings): CredentialParts {
@@ -42,8 +46,8 @@ export function credentialParts(context: PlaneContext, settings: AuthSettings): 
       kind.kind === clusterKind.kind
         ? accompanyCluster(next as Cluster | undefined, live as Cluster | undefined)
         : undefined,
-    controllers: (clientOf) => [
-      credentialController({ ...context, credentials, clientOf }),
+    controllers: (clientOf, isSuperseded) => [
+      credentialController({ ...context, credentials, clientOf, isSuperseded }),
       publishedCaController({
         ...context,
         namespace: namespaceOf(settings.baseDomain) ?? defaultAccountNamespace,

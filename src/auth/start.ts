@@ -46,7 +46,7 @@ export async function startAuth(
   );
   const controllers = [
     ...clusters.controllers,
-    ...credentials.controllers((name) => directory.find(name)?.client),
+    ...credentials.controllers((name) => directory.find(name)?.client, clusters.isSuperseded),
   ];
   return {
     controllers: [],

@@ -76,6 +76,35 @@ suite('a stored token', () => {
     for (const token of [first, renewed]) assert.ok(!shown.includes(token));
   });
 
+  test('is renewed at once where the cluster signs with another key by now', async (t) => {
+    const { create, set, look, told, clock, server, superseded, used } = await scene(t);
+    await create();
+    await set(tokenOf(clock.now(), 168 * hour));
+    await look();
+    assert.equal(server.renewals, 0);
+    // It will drop the key of the token some day.
+    superseded.add('k');
+    await clock.advance(60_000);
+    await look();
+    assert.equal(server.renewals, 1);
+    assert.equal(await used(), tokenOf(clock.now(), 168 * hour));
+    assert.equal(await told(), 'True Fresh');
+    // A replica of the API server still signs with the old key: the site does not insist.
+    for (let turn = 0; turn < 5; turn++) await look();
+    assert.equal(server.renewals, 1);
+  });
+
+  test('that does not expire, or has another issuer, has no key to follow', async (t) => {
+    const { create, set, look, clock, server, superseded } = await scene(t);
+    superseded.add('k');
+    await create();
+    await set(tokenOf(clock.now(), undefined));
+    await look();
+    await set(tokenOf(clock.now(), 168 * hour, { iss: 'https://other.example' }));
+    await look();
+    assert.equal(server.renewals, 0);
+  });
+
   test('is renewed after half of its life where the API server grants less', async (t) => {
     const { create, set, look, clock, server, used } = await scene(t);
     await create();

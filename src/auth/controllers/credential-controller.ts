@@ -32,6 +32,8 @@ import {
   notNeeded,
 } from '../credentials/credential-condition.ts';
 import { renewCredential } from '../credentials/renew-credential.ts';
+import { type KeyMemory, keysCollection } from '../keys/key-memory.ts';
+import { readHeader } from '../review/token-header.ts';
 
 export type CredentialControllerParts = Pick<
   PlaneContext,
@@ -40,6 +42,8 @@ export type CredentialControllerParts = Pick<
   readonly credentials: ClusterCredentials;
   /** The client of the current version of a cluster; undefined without an API server. */
   readonly clientOf: (cluster: string) => Pick<KubeClient, 'request'> | undefined;
+  /** Whether the cluster signs with another key than with this one by now. */
+  readonly isSuperseded: KeyMemory['isSuperseded'];
 };
 
 const controllerName = 'cluster-credentials';
@@ -109,6 +113,8 @@ class CredentialController {
       sources: [
         new StoreSource({ store, clock, collection: clusters.collection }),
         new StoreSource({ store, clock, collection: credentialsCollection }),
+        // A cluster that signs with another key may drop the one that signed the token.
+        new StoreSource({ store, clock, collection: keysCollection }),
         this.#refusals(),
       ],
       // One slow API server must not delay the renewals of others.
@@ -184,8 +190,8 @@ class CredentialController {
     const { clock, random } = this.#parts;
     const { name } = cluster.metadata;
     const settings = source.renew;
-    const dueAtMs = settings && renewAtMs(picked, settings);
     if (settings === undefined || picked.credential.type !== 'token') return lookEveryMs;
+    const dueAtMs = this.#isSuperseded(cluster, picked) ? 0 : renewAtMs(picked, settings);
     const waitMs = nextLookMs(dueAtMs, clock.now(), settings);
     if (dueAtMs === undefined || dueAtMs > clock.now()) {
       memory.failures = 0;
@@ -239,6 +245,18 @@ class CredentialController {
       });
       return retryMs;
     }
+  }
+
+  /** A token of another issuer has no key of the cluster, and one that does not expire is not renewed. */
+  #isSuperseded(
+    { metadata, spec }: Cluster,
+    { credential, claims, expiresAtMs }: PickedCredential,
+  ): boolean {
+    if (credential.type !== 'token' || expiresAtMs === undefined) return false;
+    if (claims?.issuer !== spec.issuer) return false;
+    const { token } = credential;
+    const keyId = readHeader(token.slice(0, token.indexOf('.')))?.keyId;
+    return keyId !== undefined && this.#parts.isSuperseded(metadata, keyId);
   }
 
   /** Whether the API server still accepts the credential. A token may be revoked long before it expires. */

@@ -54,7 +54,7 @@ export function credentialCondition(view: CredentialView, nowMs: number): Verdic
   if (isRefused) {
     return no(
       'Refused',
-      `The API server rejects the credential (HTTP 401): it was revoked, or is for another API server. ${todo}`,
+      `The API server rejects the credential (HTTP 401): it was revoked, the API server dropped the key that signed it, or it is for another API server. ${todo}`,
     );
   }
   const until = expiresAtMs === undefined ? '' : ` It expires at ${timestamp(expiresAtMs)}.`;
@@ -102,7 +102,7 @@ function fresh(
 function whatToDo(type: SourceType, cluster: string): string {
   switch (type) {
     case 'stored':
-      return `Set a new one with: hansa cluster credential set ${cluster}`;
+      return `Get a new one: run hansa cluster add ${cluster} again, or set one with: hansa cluster credential set ${cluster}`;
     case 'tokenFile':
       return 'Write a new token into the file of spec.credential.tokenFile.';
     case 'clientCertificate':

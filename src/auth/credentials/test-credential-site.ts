@@ -136,7 +136,11 @@ export async function credentialSite(t: TestContext) {
     address: undefined,
   };
   const cluster = (): Promise<Cluster | undefined> => client.get('app1');
+  /** Ids of keys with which the cluster stopped signing. */
+  const superseded = new Set<string>();
   return {
+    superseded,
+    isSuperseded: (_cluster: object, keyId: string): boolean => superseded.has(keyId),
     ...scene,
     records,
     metrics: new MetricsRegistry(),

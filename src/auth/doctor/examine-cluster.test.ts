@@ -58,7 +58,7 @@ async function examine(world: World = {}) {
   } as unknown as KubeClient;
   const spec = { issuer, apiServer: 'https://app1.example:6443', caBundle: 'PEM', ...world.spec };
   const keySet = {
-    keys: [{ isProven: true }],
+    keys: [{ provenAtMs: 0 }],
     from: 'apiServer',
     fetchedAtMs: clock.now(),
   } as unknown as KeySet;

@@ -7,8 +7,8 @@ export interface VerificationKey {
   /** Undefined where the JWKS names none: such a key is tried for every token. */
   readonly keyId: string | undefined;
   readonly publicKey: KeyObject;
-  /** Whether the cluster signed a token for this site with it. Only then do tokens go to its API server. */
-  readonly isProven?: true;
+  /** When the cluster last signed a token for this site with it. Only if it did do tokens go to its API server. */
+  readonly provenAtMs?: number;
 }
 
 export interface KeySet {

@@ -380,32 +380,31 @@ export class KeyCache implements ClusterKeys {
 
   /** With the proofs that the cluster gave before, also to another replica. */
   #known(held: Held, keys: readonly VerificationKey[]): readonly VerificationKey[] {
-    const proven = new Set(held.fetched?.keys.filter(({ isProven }) => isProven).map(identityOf));
-    const known = keys.map((key) =>
-      proven.has(identityOf(key)) ? { ...key, isProven: true as const } : key,
-    );
+    const before = new Map(held.fetched?.keys.map((key) => [identityOf(key), key.provenAtMs]));
+    const known = keys.map((key) => {
+      const provenAtMs = before.get(identityOf(key));
+      return provenAtMs === undefined ? key : { ...key, provenAtMs };
+    });
     return this.#parts.memory?.withProofs(held.cluster, known) ?? known;
   }
 
   /**
-   * Asks for a proof while a key has none. It is that of the key with which the cluster signs now: one that it
-   * stopped using keeps the proof of before, and one that it will use is proven when it does.
+   * Asks for a proof while a key has none, and after a change of the keys. It is that of the key with which the
+   * cluster signs now: one that it stopped using keeps the proof of before, and one that it will use is proven when
+   * it does.
    */
   async #withProof(held: Held, keys: KeySet): Promise<KeySet> {
-    const { cluster, ending } = held;
-    const isProven = keys.keys.every((key) => key.isProven);
-    if (
-      isProven ||
-      cluster.sharesKeys ||
-      cluster.client === undefined ||
-      this.#parts.prove === undefined
-    ) {
+    const { cluster, ending, fetched } = held;
+    const { prove, clock } = this.#parts;
+    const isProven = keys.keys.every(({ provenAtMs }) => provenAtMs !== undefined);
+    const isSame = fetched === undefined || fetched.version === keys.version;
+    if ((isProven && isSame) || cluster.client === undefined || prove === undefined) {
       held.proofFailure = undefined;
       return keys;
     }
-    const proven = await this.#parts.prove(cluster, keys, ending.signal);
+    const proven = await prove(cluster, keys, ending.signal);
     held.proofFailure = 'reason' in proven ? proven : undefined;
-    return 'reason' in proven ? keys : withProof(keys, proven);
+    return 'reason' in proven ? keys : withProof(keys, proven, clock.now());
   }
 
   #fetch(held: Held): Promise<void> {

@@ -37,7 +37,7 @@ interface StoredKeys {
     readonly jwk: JsonWebKey;
     readonly id: string;
     readonly sinceMs: number;
-    readonly isProven?: true;
+    readonly provenAtMs?: number;
   }[];
 }
 
@@ -103,7 +103,10 @@ export class KeyMemory {
     const stored = reader.get(this.#parts.store, cluster.name);
     if (stored === undefined || !isOf(stored, cluster, undefined)) return keys;
     const proven = provenIn(stored);
-    return keys.map((key) => (proven.has(idOf(key)) ? { ...key, isProven: true } : key));
+    return keys.map((key) => {
+      const provenAtMs = latest(key.provenAtMs, proven.get(idOf(key)));
+      return provenAtMs === undefined ? key : { ...key, provenAtMs };
+    });
   }
 
   /**
@@ -131,6 +134,22 @@ export class KeyMemory {
         return;
       }
     }
+  }
+
+  /**
+   * Whether the cluster signs with another key by now than with that of the token. It may stop to accept the old one
+   * soon, so the site renews its own token.
+   */
+  isSuperseded(
+    { name, uid }: { readonly name: string; readonly uid: string },
+    keyId: string,
+  ): boolean {
+    const stored = reader.get(this.#parts.store, name);
+    if (stored?.uid !== uid) return false;
+    const provenAt = ({ provenAtMs = -1 }: StoredKeys['keys'][number]): number => provenAtMs;
+    const newest = stored.keys.reduce((most, key) => Math.max(most, provenAt(key)), -1);
+    const own = stored.keys.filter(({ jwk }) => jwk['kid'] === keyId).map(provenAt);
+    return newest > Math.max(-1, ...own);
   }
 
   /** Deletes the keys of a cluster that ended. */
@@ -161,7 +180,7 @@ export class KeyMemory {
     if (cluster.sharesKeys) return undefined;
     const publishers = this.#publishers().get(idOf(key)) ?? [];
     const own = publishers.find(({ uid }) => uid === cluster.uid);
-    const isProven = key.isProven === true || own?.isProven === true;
+    const isProven = key.provenAtMs !== undefined || own?.isProven === true;
     return publishers.find((other) => {
       const found = this.#another(other, cluster);
       if (found === undefined) return false;
@@ -197,9 +216,8 @@ export class KeyMemory {
     const entry = store.get(keysCollection, name);
     const stored = entry && reader.of(entry);
     const before = stored !== undefined && isOf(stored, cluster, peering) ? stored : undefined;
-    const proven = before === undefined ? new Set<string>() : provenIn(before);
-    const newlyProven = keys.keys.filter((key) => key.isProven === true && !proven.has(idOf(key)));
-    if (before?.version === keys.version && newlyProven.length === 0) return true;
+    const proven = before === undefined ? new Map<string, number>() : provenIn(before);
+    if (before?.version === keys.version && !provesMore(keys, proven)) return true;
     if (before !== undefined && this.#fetchedAtMs(name, before) > keys.fetchedAtMs) return false;
     const since = new Map(before?.keys.map(({ id, sinceMs }) => [id, sinceMs]));
     const next: StoredKeys = {
@@ -210,9 +228,14 @@ export class KeyMemory {
       changedAtMs: keys.fetchedAtMs,
       keys: keys.keys.map((key) => {
         const id = idOf(key);
-        const isProven = key.isProven === true || proven.has(id);
+        const provenAtMs = latest(key.provenAtMs, proven.get(id));
         const sinceMs = since.get(id) ?? seenAtMs;
-        return { jwk: jwkOf(key), id, sinceMs, ...(isProven ? { isProven } : {}) };
+        return {
+          jwk: jwkOf(key),
+          id,
+          sinceMs,
+          ...(provenAtMs === undefined ? {} : { provenAtMs }),
+        };
       }),
     };
     const bytes = Buffer.from(JSON.stringify(next));
@@ -240,8 +263,8 @@ export class KeyMemory {
     const byKey = new Map<string, Publisher[]>();
     for (const entry of entries) {
       const { uid, keys } = reader.of(entry);
-      for (const { id, sinceMs, isProven = false } of keys) {
-        const publisher = { name: entry.name, uid, sinceMs, isProven };
+      for (const { id, sinceMs, provenAtMs } of keys) {
+        const publisher = { name: entry.name, uid, sinceMs, isProven: provenAtMs !== undefined };
         byKey.set(id, [...(byKey.get(id) ?? []), publisher]);
       }
     }
@@ -250,8 +273,25 @@ export class KeyMemory {
   }
 }
 
-function provenIn({ keys }: StoredKeys): ReadonlySet<string> {
-  return new Set(keys.flatMap(({ id, isProven }) => (isProven === true ? [id] : [])));
+function provenIn({ keys }: StoredKeys): ReadonlyMap<string, number> {
+  return new Map(
+    keys.flatMap(({ id, provenAtMs }) => (provenAtMs === undefined ? [] : [[id, provenAtMs]])),
+  );
+}
+
+/** Whether a key is proven for the first time, or another one was proven last. A repeated proof is no news. */
+function provesMore({ keys }: KeySet, before: ReadonlyMap<string, number>): boolean {
+  const newest = Math.max(-1, ...before.values());
+  return keys.some((key) => {
+    const { provenAtMs } = key;
+    const known = before.get(idOf(key));
+    if (provenAtMs === undefined) return false;
+    return known === undefined || (known < newest && provenAtMs > newest);
+  });
+}
+
+function latest(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined || (other !== undefined && other > one) ? other : one;
 }
 
 function isOf(

@@ -4,7 +4,7 @@ import { clusterSite, type TestServer, type WrittenSpec } from '../clusters/test
 import type { StoredCluster } from '../clusters/compile-cluster.ts';
 import type { Claims } from '../review/test-service-account-tokens.ts';
 import { KeyCache, keyTiming } from './key-cache.ts';
-import { firstByMs, KeyMemory } from './key-memory.ts';
+import { firstByMs, KeyMemory, keysCollection } from './key-memory.ts';
 
 const issuer = 'https://kubernetes.default.svc.cluster.local';
 
@@ -24,6 +24,7 @@ async function provingSite() {
       prove,
       memory: new KeyMemory({ store, find, log: { warn: (text) => assert.fail(text) } }),
     });
+  const memory = new KeyMemory({ store, find, log: { warn: (text) => assert.fail(text) } });
   const cluster = (name: string): StoredCluster => find(name) ?? assert.fail(name);
   const settle = async <T>(work: Promise<T>): Promise<T | Error> => {
     const settled = Promise.allSettled([work]);
@@ -36,6 +37,9 @@ async function provingSite() {
   const server = (name: string): TestServer => site.apiServer(`${name}.example`);
   return {
     clock,
+    /** Whether app1 signs with another key by now. */
+    superseded: (keyId: string) => memory.isSuperseded(cluster('app1'), keyId),
+    commits: () => store.get(keysCollection, 'app1')?.revision,
     change: site.change,
     remove: site.remove,
     replica,
@@ -53,7 +57,9 @@ async function provingSite() {
     refresh: (keys: KeyCache, name: string) => settle(keys.refresh(cluster(name))),
     /** The keys that count for a cluster. A star marks the proven ones. */
     ids: (keys: KeyCache, name: string) =>
-      keys.current(cluster(name))?.keys.map(({ keyId, isProven }) => keyId + (isProven ? '*' : '')),
+      keys
+        .current(cluster(name))
+        ?.keys.map(({ keyId, provenAtMs }) => `${keyId}${provenAtMs === undefined ? '' : '*'}`),
     requests: (name: string) => server(name).asked.filter((path) => path.endsWith('/token')).length,
   };
 }
@@ -81,6 +87,28 @@ suite('a key', () => {
     // A review of a token with the other key asks for it.
     await refresh(keys, 'app1');
     assert.deepEqual(ids(keys, 'app1'), ['old*', 'next*']);
+  });
+
+  test('supersedes the one with which the cluster signed before, once it signs with it', async () => {
+    const { register, replica, fetch, refresh, server, clock, superseded, commits } =
+      await provingSite();
+    await register('app1', { old: 0, next: 1 });
+    const keys = replica();
+    await fetch(keys, 'app1');
+    assert.deepEqual(['old', 'next', 'unknown'].map(superseded), [false, true, true]);
+    // A repeated proof is no news for other replicas.
+    const before = commits();
+    await clock.advance(keyTiming.refreshMs);
+    await fetch(keys, 'app1');
+    assert.equal(commits(), before);
+    server('app1').signer = { kid: 'next', number: 1 };
+    await refresh(keys, 'app1');
+    assert.deepEqual(['old', 'next'].map(superseded), [true, false]);
+    // Back again: the set changes when it is dropped.
+    server('app1').keys({ old: 0 });
+    await clock.advance(keyTiming.refreshMs);
+    await fetch(keys, 'app1');
+    assert.deepEqual(['old', 'next'].map(superseded), [false, true]);
   });
 
   test('stays proven in other replicas and after a restart, also in an outage', async () => {

@@ -102,10 +102,10 @@ export function keyProver({ clock, random, trustDomain, proofOf }: KeyProverPart
 /** Whether tokens that this key signed may go to the API server of the cluster, or to the site of its peer. */
 export function mayForward(
   { peer, sharesKeys }: Pick<StoredCluster, 'peer' | 'sharesKeys'>,
-  { isProven }: VerificationKey,
+  { provenAtMs }: VerificationKey,
 ): boolean {
   // A peer answers for the keys of its clusters, and the operator for those of the others.
-  return isProven === true || peer !== undefined || sharesKeys;
+  return provenAtMs !== undefined || peer !== undefined || sharesKeys;
 }
 
 /** Whether reviews of a cluster ask its API server, and none of its keys allows it. */
@@ -118,9 +118,9 @@ export const notYetProven: KeyFailure = {
   message: 'The cluster has not proved yet that it signs with a key that it publishes.',
 };
 
-/** The same keys, of which one is proven. */
-export function withProof(keys: KeySet, proven: VerificationKey): KeySet {
-  const all = keys.keys.map((key) => (key === proven ? { ...key, isProven: true as const } : key));
+/** The same keys, of which one is proven now. */
+export function withProof(keys: KeySet, proven: VerificationKey, provenAtMs: number): KeySet {
+  const all = keys.keys.map((key) => (key === proven ? { ...key, provenAtMs } : key));
   return keySetOf(all, keys);
 }
 

@@ -75,7 +75,7 @@ export function keySetOf(...keys: readonly KeyPair[]): KeySet {
   const all: readonly VerificationKey[] = keys.map((key) => ({
     keyId: keyIdOf(key),
     publicKey: key.publicKey,
-    isProven: true,
+    provenAtMs: 0,
   }));
   const set = {
     keys: all,
