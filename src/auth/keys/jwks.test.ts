@@ -81,10 +81,35 @@ describe('a key set', () => {
     assert.throws(() => read(...many('P-384', 13)), /too long/);
     assert.equal(read(...many('P-256', maxKeys)).keys.length, maxKeys);
     const n = (byte: number) => Buffer.alloc(1024, byte).toString('base64url');
-    const large = Array.from({ length: 9 }, (_, at) => ({ kty: 'RSA', e: 'AQAB', n: n(241 + at) }));
+    const large = Array.from({ length: 9 }, (_, at) => ({
+      kty: 'RSA',
+      kid: String(at),
+      e: 'AQAB',
+      n: n(241 + at),
+    }));
     assert.equal(read(...large.slice(1)).keys.length, 8);
     assert.throws(() => read(...large), /too long/);
   });
+
+  const onP521 = (kid: string | undefined) =>
+    testJwk(generateKeyPairSync('ec', { namedCurve: 'P-521' }).publicKey, kid);
+
+  for (const [what, kids, used] of [
+    ['under one kid', ['a', 'a', 'a'], 1],
+    ['without a kid', [undefined, undefined, undefined], 1],
+    ['without a kid beside one with it', ['a', undefined], 1],
+    ['with a kid beside one without', [undefined, 'a'], 1],
+    ['under kids of their own', ['a', 'b'], 2],
+  ] as const) {
+    test(`uses so many slow keys ${what}, that a token with a kid is tried with one: ${used}`, () => {
+      const { keys, skipped } = read(...kids.map(onP521));
+      assert.equal(keys.length, used);
+      assert.equal(skipped.length, kids.length - used);
+      for (const one of skipped) assert.match(one.why, /all keys of its kid would take too long/);
+      const set = keySetOf(keys, { fetchedAtMs: 0, from: 'issuer' });
+      for (const kid of ['a', 'b', 'unknown']) assert.ok(set.for(kid).length <= 1);
+    });
+  }
 
   test('has the same version for the same keys in any order, and another one otherwise', () => {
     const [a, b] = [testJwk(testKey(0), 'a'), testJwk(testKey(1), 'b')];
