@@ -14,7 +14,14 @@ import { runCluster, type TestSiteOptions } from './test-site.ts';
 const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 const issuer = 'https://kubernetes.default.svc';
 const tokenOf = (claims: object): string => `${part({ alg: 'RS256' })}.${part(claims)}.c2ln`;
-const accountToken = tokenOf({ iss: issuer, aud: [issuer, 'extra'], exp: 4_000_000_000 });
+const accountTokenIn = (namespace: string): string =>
+  tokenOf({
+    iss: issuer,
+    sub: `system:serviceaccount:${namespace}:hansa`,
+    aud: [issuer, 'extra'],
+    exp: 4_000_000_000,
+  });
+const accountToken = accountTokenIn('kube-fed');
 
 interface Call {
   readonly line: string;
@@ -53,8 +60,9 @@ function usual({ line, body }: Call): { readonly status: number; readonly body: 
   if (line.startsWith('PATCH ')) return { status: 200, body: JSON.parse(body) as unknown };
   if (line === 'GET /.well-known/openid-configuration') return { status: 200, body: { issuer } };
   if (line.endsWith('/serviceaccounts/hansa/token')) {
-    const sent = JSON.parse(body) as object;
-    return { status: 201, body: { ...sent, status: { token: accountToken } } };
+    const sent = JSON.parse(body) as { readonly metadata: { readonly namespace: string } };
+    const token = accountTokenIn(sent.metadata.namespace);
+    return { status: 201, body: { ...sent, status: { token } } };
   }
   return failure(404, 'NotFound', 'not found');
 }
@@ -161,6 +169,17 @@ suite('hansa cluster add', () => {
     assert.deepEqual(done.applied, []);
     assert.deepEqual(done.questions, []);
     assert.ok(kube.calls.every(({ line }) => line.startsWith('GET ')));
+  });
+
+  test('takes no token of another account, by which another cluster could prove its keys', async () => {
+    const kube = await kubeWith(({ line }) =>
+      line.endsWith('/token')
+        ? { status: 201, body: { status: { token: accountTokenIn('tenant') } } }
+        : undefined,
+    );
+    const done = await add(kube.server, []);
+    assert.match(String(done.error), /returned one of another account/);
+    assert.ok(!done.requests.some(({ method }) => method === 'PUT'));
   });
 
   test('takes the issuer from the token where the API server does not publish it', async () => {

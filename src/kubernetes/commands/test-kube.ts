@@ -47,7 +47,9 @@ export interface TestKube {
 
 const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 export const issuer = 'https://kubernetes.default.svc';
-export const accountToken = `${part({ alg: 'RS256' })}.${part({ iss: issuer, aud: [issuer], exp: 4_000_000_000 })}.c2ln`;
+const tokenOf = (namespace: string, name: string): string =>
+  `${part({ alg: 'RS256' })}.${part({ iss: issuer, aud: [issuer], exp: 4_000_000_000, sub: `system:serviceaccount:${namespace}:${name}` })}.c2ln`;
+export const accountToken = tokenOf('hansa-system', 'hansa');
 
 export const failure = (code: number, reason: string, message: string): Answer => ({
   status: code,
@@ -149,7 +151,10 @@ function respond(objects: Objects, store: Store, call: Call): Answer {
       return known === undefined ? missing : ok(store(whole, { ...known, status: body['status'] }));
     }
     case 'POST': {
-      if (path.endsWith('/token')) return ok({ ...body, status: { token: accountToken } });
+      if (path.endsWith('/token')) {
+        const { namespace = '', name = '' } = body?.metadata ?? {};
+        return ok({ ...body, status: { token: tokenOf(namespace, name) } });
+      }
       const place = `${path}/${String(body?.metadata.name)}`;
       if (objects.has(place)) return failure(409, 'AlreadyExists', 'it exists');
       return ok(store(place, body as StoredObject));

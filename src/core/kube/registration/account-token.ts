@@ -94,5 +94,12 @@ export async function requestToken(client: KubeClient, account: Account): Promis
       `Cannot use the token of ${whose}: the API server returned no ServiceAccount token. ${goOn}`,
     );
   }
+  // The site would prove the keys of the cluster by tokens of that account, which may be one of another cluster.
+  if (claims.subject !== `system:serviceaccount:${namespace}:${name}`) {
+    throw new HansaError(
+      'HANSA_UNAVAILABLE',
+      `Cannot use the token of ${whose}: the API server returned one of another account. Check the API server.`,
+    );
+  }
   return { token, issuer: claims.issuer, audiences: claims.audiences };
 }
