@@ -85,6 +85,8 @@ interface Held {
   /** Of the last try, while a key has no proof. */
   proofFailure: KeyFailure | undefined;
   failures: number;
+  /** Wall clock: when this site got `fetched`. */
+  seenAtMs: number;
   /** Monotonic: when the fetch of `fetched` began. */
   fetchedMs: number;
   /** Monotonic: when the next fetch is due. */
@@ -238,7 +240,7 @@ export class KeyCache implements ClusterKeys {
   #judge(held: Held): JudgedKeys | undefined {
     const { fetched, judged, cluster } = held;
     const { memory } = this.#parts;
-    held.judged = fetched && judgeKeys(fetched, cluster, memory, judged);
+    held.judged = fetched && judgeKeys(fetched, held.seenAtMs, cluster, memory, judged);
     return held.judged;
   }
 
@@ -303,6 +305,7 @@ export class KeyCache implements ClusterKeys {
       failure: undefined,
       proofFailure: undefined,
       failures: 0,
+      seenAtMs: this.#parts.clock.now(),
       fetchedMs: nowMs,
       dueMs: nowMs,
       fetch: undefined,
@@ -365,6 +368,7 @@ export class KeyCache implements ClusterKeys {
     const past = memory?.recall(held.cluster, peering);
     if (past === undefined || (held.cluster.peer !== undefined && peering === undefined)) return;
     held.fetched = keySetOf(past.keys, past);
+    held.seenAtMs = clock.now();
     held.peering = peering;
     held.fetchedMs = clock.monotonic() - Math.max(clock.now() - past.fetchedAtMs, 0);
     this.#publishers = undefined;
@@ -443,6 +447,7 @@ export class KeyCache implements ClusterKeys {
       );
       signal.throwIfAborted();
       held.fetched = keys;
+      held.seenAtMs = startedAtMs;
       // Where the peering ended meanwhile, so do these keys, at their first use.
       held.peering = peering;
       if (keys.version !== before) this.#publishers = undefined;

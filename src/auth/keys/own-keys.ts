@@ -22,6 +22,8 @@ export interface JudgedKeys {
  */
 export function judgeKeys(
   fetched: KeySet,
+  /** When this site got them. A peer says how old its keys are, and could claim any age. */
+  seenAtMs: number,
   cluster: StoredCluster,
   memory: Pick<KeyMemory, 'version' | 'ownerOf'> | undefined,
   before: JudgedKeys | undefined,
@@ -31,7 +33,7 @@ export function judgeKeys(
   if (isSame && before.known === known) return before;
   const owners = new Set<string>();
   const own = fetched.keys.filter((key) => {
-    const owner = memory?.ownerOf(cluster, key, fetched.fetchedAtMs);
+    const owner = memory?.ownerOf(cluster, key, seenAtMs);
     if (owner !== undefined) owners.add(owner);
     return owner === undefined;
   });
