@@ -85,6 +85,10 @@ export const replicaAnnotation = 'clusters.hansa.dev/replica-of';
 export const unreachableAnnotation = 'clusters.hansa.dev/unreachable';
 /** On a member Service: the DNS names of its federated Service, with commas between them. */
 export const hostnameAnnotation = 'clusters.hansa.dev/hostname';
+/** On copies, and on the Services of ServiceImports: since when each cluster takes part in the federated Service. */
+export const sinceAnnotation = 'clusters.hansa.dev/since';
+/** On copies: since when the federated Service has each of its DNS names. */
+export const namesSinceAnnotation = 'clusters.hansa.dev/names-since';
 /** On copies: which annotations for ExternalDNS are ours. */
 export const dnsAnnotation = 'clusters.hansa.dev/dns';
 /** The prefix of the annotations that ExternalDNS reads, where the setting names no other. */

@@ -19,7 +19,7 @@ const copyOfWeb: Service = {
 function view(clusterID: string, range: string, ports: readonly EndpointPort[]): ClusterView {
   return {
     clusterID,
-    settings: { routable: true, endpointPrefixes: [`${range}.0.0/16`] },
+    settings: { clusterID, routable: true, endpointPrefixes: [`${range}.0.0/16`] },
     services: [memberService(), copyOfWeb],
     slices: [sourceSlice('shop-x', [`${range}.0.1`], { ports })],
     nodes: [],

@@ -3,6 +3,9 @@
 
 import type { NativeService } from '../../src/api/kinds/native-service.ts';
 import type { VirtualMachine } from '../../src/api/kinds/virtual-machine.ts';
+import { annotatedCopies } from '../../src/kubernetes/copies/annotated-copies.ts';
+import { findTenancy } from '../../src/kubernetes/copies/find-tenancy.ts';
+import type { MemberSettings } from '../../src/kubernetes/members/member.ts';
 import { isReachedByPods } from '../../src/kubernetes/copies/collect-inputs.ts';
 import { serviceNameLabel } from '../../src/kubernetes/names.ts';
 import type { EndpointSlice, Node, Service } from '../../src/kubernetes/objects.ts';
@@ -41,7 +44,7 @@ export const systemNamespace = 'hansa-system';
 /** The objects of one cluster. */
 export interface ClusterView {
   readonly clusterID: string;
-  readonly settings: MemberInput['settings'];
+  readonly settings: MemberInput['settings'] & Pick<MemberSettings, 'clusterID' | 'supervisor'>;
   readonly services: readonly Service[];
   readonly slices: readonly EndpointSlice[];
   readonly nodes: readonly Node[];
@@ -64,10 +67,24 @@ export function compileLeague(
 ): ReadonlyMap<string, WantedCopy> {
   const wanted = new Map<string, WantedCopy>();
   for (const { ref, inputs } of inputsOf(views, target).values()) {
-    const plan = compilePlan(ref, target.clusterID, inputs);
-    const copy = compileCopy(plan);
     const key = `${ref.namespace}/${ref.name}`;
     const live = target.services.find((each) => keyOfObject(each) === key);
+    const tenancy = findTenancy({
+      rules: annotatedCopies(systemNamespace),
+      ref,
+      target,
+      members: views.map((view) => ({
+        ...view,
+        isRead: true,
+        state: { state: 'Ready' },
+        services: { byKey: (own) => view.services.find((each) => keyOfObject(each) === own) },
+      })),
+      live,
+      // All that is in effect must be recorded in the end.
+      nowMs: 0,
+    });
+    const plan = compilePlan(ref, target.clusterID, inputs, true, tenancy);
+    const copy = compileCopy(plan, live);
     const isTaken = live !== undefined && (!isCopy(live) || hasSelector(live));
     if (copy === undefined || isTaken || !target.namespaces.includes(ref.namespace)) continue;
     wanted.set(key, { copy, live, slices: live === undefined ? [] : slicesOf(plan, live, views) });

@@ -4,7 +4,8 @@
 //
 // Invariants: no two holders ever have the same term of a cluster. As long as a Lease is neither deleted nor
 // restored, its terms only grow. No write of an older term replaces one of a newer term. Supervisors never change
-// or delete what users made. When the faults end, all clusters hold exactly what the compilers say. For federated
+// or delete what users made. When the faults end, all clusters hold exactly what the compilers say, and agree on the
+// ports of each federated Service. For federated
 // policies: `league-policies.ts`.
 
 import assert from 'node:assert/strict';
@@ -106,7 +107,7 @@ export const leagueScenario: Scenario = {
 
 interface WorldCluster {
   readonly id: string;
-  readonly settings: ClusterView['settings'];
+  settings: ClusterView['settings'];
   readonly kube: MemoryKube;
   readonly users: LeagueUsers;
   readonly policies: LeaguePolicies;
@@ -132,14 +133,18 @@ class World {
     this.#simulation = simulation;
     this.#random = simulation.random.fork('world');
     this.clusters = ['north', 'east', 'south'].map((id, index) => this.#found(id, index));
-    const members = this.clusters.map(({ id, settings }) => ({
-      clusterID: id,
-      server: `https://${id}.example`,
+    const members = this.clusters.map(({ id, settings }, index) => ({
       ...settings,
+      server: `https://${id}.example`,
+      supervisor: sites[index] !== undefined,
     }));
-    for (const [index, { id, users }] of this.clusters.entries()) {
+    for (const [index, cluster] of this.clusters.entries()) {
+      const { id, users } = cluster;
       const site = sites[index];
-      if (site !== undefined) this.#homes.set(site, id);
+      if (site !== undefined) {
+        this.#homes.set(site, id);
+        cluster.settings = { ...cluster.settings, supervisor: true };
+      }
       users.found(id, site === undefined ? undefined : members);
     }
   }
@@ -167,7 +172,11 @@ class World {
     };
     const cluster: WorldCluster = {
       id,
-      settings: { routable: this.#random.chance(0.7), endpointPrefixes: [`${range}.0.0/16`] },
+      settings: {
+        clusterID: id,
+        routable: this.#random.chance(0.7),
+        endpointPrefixes: [`${range}.0.0/16`],
+      },
       kube,
       users: new LeagueUsers(kube, range, act),
       policies: new LeaguePolicies(id, kube, act),
@@ -332,6 +341,7 @@ class World {
 
   check(): void {
     const views = this.clusters.map(viewOf);
+    checkPorts(views);
     for (const target of views) {
       checkCluster(target, compileLeague(views, target), {
         isOurs: isCopy,
@@ -406,6 +416,25 @@ function checkCluster(
 
 function serviceOf({ metadata: { namespace = '', labels = {} } }: EndpointSlice): string {
   return `${namespace}/${labels[serviceNameLabel]}`;
+}
+
+/** Whoever came first, all clusters agree about it. */
+function checkPorts(views: readonly ClusterView[]): void {
+  const known = new Map<string, unknown>();
+  for (const { clusterID, services } of views) {
+    for (const copy of services.filter(isCopy)) {
+      if (hasSelector(copy)) continue;
+      const key = keyOfObject(copy);
+      const ports = (copy.spec.ports ?? []).map(({ name, port, protocol }) => [
+        name,
+        port,
+        protocol,
+      ]);
+      const first = known.get(key) ?? ports;
+      assert.deepEqual(ports, first, `${clusterID} has other ports of ${key} than another cluster`);
+      known.set(key, first);
+    }
+  }
 }
 
 function viewOf({ id, settings, kube }: WorldCluster): ClusterView {

@@ -109,10 +109,30 @@ export const federationKind = defineKind({
                     'Whether ExternalDNS runs in this cluster for the names of federated Services. Of all members with it, the first one by ID that can be reached carries each name.',
                 }),
               ),
+              dnsNames: optional(
+                s.list({
+                  description:
+                    'The DNS names that its Services, and copies in it by hand, may ask for: these and all names below them. Without the list, all. With an empty list, none.',
+                  listType: 'set',
+                  maxItems: 64,
+                  items: s.string({
+                    description: 'A DNS name, such as south.example.com.',
+                    minLength: 1,
+                    maxLength: 253,
+                    pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$',
+                  }),
+                }),
+              ),
+              supervisor: optional(
+                s.boolean({
+                  description:
+                    'Whether another site leads from this cluster. Then its copies say in all members which claim came first, as those in the home cluster of this site do. Set it only for clusters that you trust.',
+                }),
+              ),
               policies: optional(
                 s.string({
                   description:
-                    'Both: federated policies that are created, changed or deleted in it are so in all members. This is the default. Receive: it gets the policies of other members, and what is created, changed or deleted in it has no effect in others.',
+                    'Both: federated policies that are created, changed or deleted in it are so in all members. This is the default. Receive: it gets the policies of other members, and what is created, changed or deleted in it has no effect in others. Use it for members that are not trusted.',
                   enum: ['Both', 'Receive'],
                 }),
               ),
@@ -239,6 +259,12 @@ export const federationKind = defineKind({
                 }),
               ),
               since: required(s.time({ description: 'When it entered this state.' })),
+              admitted: optional(
+                s.time({
+                  description:
+                    'When this supervisor found it in members. No date of its objects counts before that.',
+                }),
+              ),
               reason: required(s.string({ description: 'Why, in one word.', maxLength: 128 })),
               message: required(s.string({ description: 'Why, and what to do.', maxLength: 4096 })),
               leader: optional(

@@ -47,7 +47,8 @@ const web: FederatedServiceView = {
   names: { carried: [], problem: undefined },
 };
 
-const clash = 'The port "http" is 81/TCP here and 80/TCP in app1, which is older. It is left out.';
+const clash =
+  'The port "http" is 81/TCP here and 80/TCP in app1, which comes first. It is left out.';
 
 suite('the health of a federated Service', () => {
   const health = (change: Partial<FederatedServiceView>) => healthOf({ ...web, ...change }).health;

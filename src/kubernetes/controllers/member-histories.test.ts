@@ -14,6 +14,7 @@ import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
 import { addressesOfNode, memberOfService } from '../services/member-service.ts';
 import { isOwnSlice, isSource } from '../services/slice-source.ts';
 import { annotatedCopies } from '../copies/annotated-copies.ts';
+import { findTenancy } from '../copies/find-tenancy.ts';
 import { OriginUsage } from '../copies/origin-usage.ts';
 import { type Action, action } from './test-actions.ts';
 import { usableOf } from '../copies/synced-member.ts';
@@ -309,9 +310,17 @@ function expectedIn(target: TestCluster, { league, sites: [site] }: History) {
           ),
         })),
     );
-    const plan = compilePlan(ref, target.id, inputs);
-    const wanted = compileCopy(plan);
     const live = target.find('services', `${ref.namespace}/${ref.name}`);
+    const tenancy = findTenancy({
+      rules: annotatedCopies(systemNamespace),
+      ref,
+      target: { clusterID: target.id },
+      members: (site as TestSite).members.list(),
+      live,
+      nowMs: undefined,
+    });
+    const plan = compilePlan(ref, target.id, inputs, true, tenancy);
+    const wanted = compileCopy(plan);
     const isTaken = live !== undefined && !isCopy(live);
     if (!wanted || isTaken || !target.find('namespaces', ref.namespace)) continue;
     copies.push([ref.namespace, ref.name, wanted.spec.ports]);

@@ -84,6 +84,7 @@ export function collectInputs(options: CollectOptions): Collected {
       inputs.push({
         service,
         fate: fate(member, service.unreachable),
+        admittedAt: member.admittedAt,
         settings: member.settings,
         limit,
         readyPorts: isTarget && limit?.what !== 'members' ? readyPorts(service, member) : [],

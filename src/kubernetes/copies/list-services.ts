@@ -8,6 +8,7 @@ import { hasSelector } from '../services/compile-copy.ts';
 import { compilePlan, isVoter, type MemberInput, type Plan } from '../services/compile-plan.ts';
 import { type FederatedRef, keyOfRef, refOfKey } from '../services/federated-name.ts';
 import { keyOfMember, type MemberService } from '../services/member-service.ts';
+import type { Tenancy } from '../services/tenures.ts';
 import type {
   CopyView,
   FederatedServiceView,
@@ -15,6 +16,7 @@ import type {
   NamesView,
 } from '../services/service-view.ts';
 import { annotatedCopies } from './annotated-copies.ts';
+import { findTenancy } from './find-tenancy.ts';
 import { collectInputs, hasSlices, outsideAddresses, sourceSlices } from './collect-inputs.ts';
 import type { CopyRules } from './copy-rules.ts';
 import { type LeftOut, OriginUsage } from './origin-usage.ts';
@@ -115,15 +117,24 @@ function viewOf(
     live: undefined,
     liveSlices: () => [],
   });
-  const common = compilePlan(ref, '', inputs);
+  const tenancyIn = (target: SyncedMember | undefined): Tenancy => {
+    const live = target?.services.byKey(rules.serviceOf(ref));
+    return findTenancy({ rules, ref, target, members: all, live, nowMs: undefined });
+  };
+  const planIn = (target: SyncedMember | undefined): Plan =>
+    compilePlan(ref, target?.clusterID ?? '', inputs, true, tenancyIn(target));
+  const common = planIn(undefined);
   // In these, members count that do not count elsewhere, so the copy can have other ports.
   const special = new Set(
     inputs
       .filter((input) => isVoter(input, true) && !isVoter(input, false))
       .map(({ service }) => service.clusterID),
   );
+  const isAgreed = tenancyIn(undefined).records.some(({ from }) => from === 'trusted');
   const planFor = (clusterID: string): Plan =>
-    special.has(clusterID) ? compilePlan(ref, clusterID, inputs) : common;
+    isAgreed && !special.has(clusterID)
+      ? common
+      : planIn(all.find((member) => member.clusterID === clusterID));
   const { scope, namespace, name } = ref;
   return {
     key,

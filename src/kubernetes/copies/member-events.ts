@@ -5,13 +5,14 @@ import type { NativeService } from '../../api/kinds/native-service.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
 import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
 import type { RunningSource } from '../../core/reconcile/source.ts';
-import { memberCondition } from '../names.ts';
+import { memberCondition, sinceAnnotation } from '../names.ts';
 import type { EndpointSlice, Namespace, Node, ObjectMeta, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import { federatedRefOf, isRef, keyOfRef } from '../services/federated-name.ts';
 import { addressesOfNode } from '../services/member-service.ts';
 import { sourceID } from '../services/slice-source.ts';
 import { changesPlan } from './slice-facts.ts';
+import { isTrusted } from './find-tenancy.ts';
 import { followUsage } from './follow-usage.ts';
 import { followSources, type SliceListener } from './slice-feed.ts';
 import { sourceKeysOf } from './source-keys.ts';
@@ -23,6 +24,7 @@ interface Followed {
   readonly member: SyncedMember;
   /** What its keys depend on: settings, state, and whether it was read. */
   readonly seen: readonly unknown[];
+  readonly isTrusted: boolean;
   readonly stop: () => void;
 }
 
@@ -74,7 +76,7 @@ export class MemberEvents implements RunningSource {
     const seen = [member?.settings, member?.state, member?.isRead];
     if (known?.member === member) {
       if (known === undefined || seen.every((part, at) => part === known.seen[at])) return false;
-      this.#followed.set(clusterID, { ...known, seen });
+      this.#followed.set(clusterID, { ...known, seen, isTrusted: isTrusted(known.member) });
       this.#term.usages.get(clusterID)?.look();
       return true;
     }
@@ -110,6 +112,7 @@ export class MemberEvents implements RunningSource {
     this.#followed.set(clusterID, {
       member,
       seen,
+      isTrusted: isTrusted(member),
       stop: () => {
         for (const stop of stops) stop();
       },
@@ -135,9 +138,12 @@ export class MemberEvents implements RunningSource {
   }
 
   #memberChanged(clusterID: string): void {
+    const before = this.#followed.get(clusterID)?.isTrusted;
     if (!this.#follow(clusterID)) return;
     this.#compareLimits(clusterID);
-    if (clusterID === this.#term.options.member.clusterID) return this.resync();
+    const isOther = before !== this.#followed.get(clusterID)?.isTrusted;
+    // What its copies say may concern any key.
+    if (isOther || clusterID === this.#term.options.member.clusterID) return this.resync();
     for (const [key, { origins, done }] of this.#term.states) {
       if (!origins.has(clusterID)) continue;
       // Its address ranges may be others now.
@@ -186,6 +192,7 @@ export class MemberEvents implements RunningSource {
       if (before !== after) this.#term.states.get(federated)?.done.clear();
       this.#term.addFor(clusterID, federated);
     }
+    if (!isTarget && isTrusted(member)) this.#recordChanged(change);
     if (!isTarget) return;
     const [one] = versions;
     if (one === undefined) return;
@@ -198,6 +205,14 @@ export class MemberEvents implements RunningSource {
     if (before !== undefined && after === undefined && now !== undefined) {
       this.#add(conditionKey(key));
     }
+  }
+
+  /** What copies of a home say about who came first counts in the target. */
+  #recordChanged({ old, new: now }: ObjectChange<Service>): void {
+    const { rules } = this.#term;
+    const [before, after] = [old, now].map((one) => one?.metadata.annotations?.[sinceAnnotation]);
+    const one = now ?? old;
+    if (before !== after && one !== undefined) this.#add(rules.keyOfService(one));
   }
 
   #nativeServiceChanged(

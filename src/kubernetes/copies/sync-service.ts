@@ -10,6 +10,7 @@ import { refOfKey } from '../services/federated-name.ts';
 import { parseSourceID, sourceID } from '../services/slice-source.ts';
 import { applyService } from './apply-service.ts';
 import { collectInputs, isReachedByPods, sourceSlices } from './collect-inputs.ts';
+import { findTenancy } from './find-tenancy.ts';
 import type { Prepared } from './copy-rules.ts';
 import { refreshMs } from './host-names.ts';
 import type { PacedRun } from './origin-pacer.ts';
@@ -73,7 +74,15 @@ async function sync(
     term.states.delete(key);
     return undefined;
   }
-  const plan = compilePlan(ref, target.clusterID, inputs, rules.prefersLocal);
+  const tenancy = findTenancy({
+    rules,
+    ref,
+    target,
+    members: members.list(),
+    live,
+    nowMs: clock.now(),
+  });
+  const plan = compilePlan(ref, target.clusterID, inputs, rules.prefersLocal, tenancy);
   const hasNamespace = isOpen(target, ref.namespace);
   const taken = plan.ports.length === 0 || live === undefined ? undefined : rules.problemOf(live);
   const prepared: Prepared =
@@ -113,7 +122,7 @@ async function sync(
     conditionMs,
     nextMs && Math.max(0, nextMs - monotonicMs),
     hasNames ? refreshMs : undefined,
-    isWaiting ? unreadMs : undefined,
+    isWaiting || plan.isProvisional ? unreadMs : undefined,
     prepared.waitMs,
   ]);
 }

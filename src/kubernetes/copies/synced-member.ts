@@ -13,7 +13,9 @@ export type Cached<T extends KubeObject, I extends string = never> = Pick<
   'byKey' | 'byIndex' | 'objects' | 'isSynced' | 'onChange'
 >;
 
-export interface SyncedMember extends Pick<Member, 'clusterID' | 'settings' | 'state' | 'isRead'> {
+export interface SyncedMember
+  extends Pick<Member, 'clusterID' | 'settings' | 'state' | 'isRead'>,
+    Partial<Pick<Member, 'isHome' | 'admittedAt'>> {
   readonly client: Pick<KubeClient, 'get' | 'create' | 'replace' | 'delete'>;
   readonly services: Cached<Service, 'federated'>;
   readonly slices: Cached<EndpointSlice, 'service'>;

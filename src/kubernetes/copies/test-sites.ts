@@ -75,9 +75,10 @@ const federatedKey = ({ metadata }: { readonly metadata: unknown }): string | un
   return isRef(ref) ? keyOfRef(ref) : undefined;
 };
 
-/** A member as one site sees it. */
+/** A member as one site sees it. The cluster a is home. */
 export class TestView implements SyncedMember {
   readonly clusterID: string;
+  readonly isHome: boolean;
   readonly client: SyncedMember['client'];
   settings: MemberSettings;
   state: MemberState;
@@ -109,6 +110,7 @@ export class TestView implements SyncedMember {
   ) {
     this.#cluster = cluster;
     this.clusterID = cluster.id;
+    this.isHome = cluster.id === 'a';
     this.settings = settings;
     this.client = cluster.client;
     this.#clock = clock;

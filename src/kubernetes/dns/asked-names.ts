@@ -13,6 +13,7 @@ import type { SyncedMember } from '../copies/synced-member.ts';
 import { type Hostnames, type HostnameTemplate, parseHostnames } from './hostnames.ts';
 import { byHand } from './name-annotations.ts';
 import type { NameClaim } from './name-claims.ts';
+import { byDate, byPlace, type DatedClaim, placesOf, type Tenancy } from '../services/tenures.ts';
 
 export interface NameSettings {
   /** Undefined: only names by hand. */
@@ -33,11 +34,25 @@ export interface AskedNames extends Hostnames {
   readonly claims: readonly NameClaim[];
 }
 
-interface Asking {
+interface Asking extends DatedClaim {
   readonly id: string;
-  readonly createdAt: string;
   readonly text: string | undefined;
+  readonly settings: SyncedMember['settings'];
 }
+
+/** What decides between those that ask. */
+export interface AskOptions {
+  readonly members: readonly SyncedMember[];
+  readonly settings: NameSettings;
+  readonly monotonicMs: number;
+  readonly leftOutOf: (member: SyncedMember) => LeftOut;
+  /** Of the federated Service. */
+  readonly tenancy: Tenancy;
+  /** Since when the federated Service has a name; undefined where it does not. */
+  readonly since: (name: string) => number | undefined;
+}
+
+type Limited = Pick<SyncedMember, 'clusterID' | 'settings'>;
 
 const noNames: Hostnames = { names: [], problems: [] };
 
@@ -45,40 +60,40 @@ const noNames: Hostnames = { names: [], problems: [] };
 export function askedNames(
   ref: FederatedRef,
   key: string,
-  {
-    members,
-    settings: { template, prefix },
-    monotonicMs,
-    leftOutOf,
-  }: {
-    readonly members: readonly SyncedMember[];
-    readonly settings: NameSettings;
-    readonly monotonicMs: number;
-    readonly leftOutOf: (member: SyncedMember) => LeftOut;
-  },
+  { members, settings: { template, prefix }, monotonicMs, leftOutOf, tenancy, since }: AskOptions,
 ): AskedNames | undefined {
-  const asking = members
-    .flatMap((member) => askingIn(member, ref, key, monotonicMs, leftOutOf(member)))
-    .toSorted((a, b) => compare(a.createdAt, b.createdAt) || compare(a.id, b.id));
-  const [oldest] = asking;
-  if (oldest === undefined) return undefined;
-  const annotated = asking.find(({ text }) => text !== undefined);
-  const common = allowed(
-    annotated?.text === undefined ? (template?.nameOf(ref) ?? noNames) : parse(annotated.text),
-    ref,
-    template,
+  const unsorted = members.flatMap((member) =>
+    askingIn(member, ref, key, monotonicMs, leftOutOf(member)),
   );
+  const order = byPlace(placesOf(unsorted, tenancy));
+  const asking = unsorted.toSorted((a, b) => order(a, b) || byDate(a, b) || compare(a.id, b.id));
+  const [first] = asking;
+  if (first === undefined) return undefined;
+  const mayHave = ({ clusterID, settings: own }: Limited, names: Hostnames): Hostnames =>
+    allowed(limited(names, clusterID, own.dnsNames), ref, template);
+  const named = asking.flatMap((one) =>
+    one.text === undefined ? [] : [{ one, names: mayHave(one, parseHostnames(one.text)) }],
+  );
+  // A cluster that may not have a name keeps no other one from asking.
+  const chosen = named.find(({ names }) => names.names.length > 0) ?? named[0];
+  const annotated = chosen?.one;
+  const made = template?.nameOf(ref) ?? noNames;
+  const taker = asking.find(
+    (one) => limited(made, one.clusterID, one.settings.dnsNames).names.length > 0,
+  );
+  const common = chosen?.names ?? mayHave(taker ?? first, made);
   const own = new Map(
     members.flatMap((member) => {
       const text = textByHand(member, ref, prefix);
-      const names = text === undefined ? undefined : allowed(parseHostnames(text), ref, template);
-      return names === undefined ? [] : [[member.clusterID, names] as const];
+      return text === undefined
+        ? []
+        : [[member.clusterID, mayHave(member, parseHostnames(text))] as const];
     }),
   );
   if (annotated === undefined && template === undefined && own.size === 0) return undefined;
   const claim =
-    (clusterID: string, { createdAt }: Asking) =>
-    (name: string): NameClaim => ({ key, name, createdAt, clusterID });
+    (clusterID: string, one: DatedClaim) =>
+    (name: string): NameClaim => ({ key, name, sinceMs: since(name), asking: one, clusterID });
   return {
     ...common,
     byHand: own,
@@ -89,18 +104,20 @@ export function askedNames(
         .map(({ id }) => id),
     ),
     claims: [
-      ...common.names.map(claim('', annotated ?? oldest)),
-      ...[...own].flatMap(([clusterID, { names }]) => names.map(claim(clusterID, oldest))),
+      ...common.names.map(claim('', annotated ?? taker ?? first)),
+      ...[...own].flatMap(([clusterID, { names }]) => names.map(claim(clusterID, first))),
     ],
   };
 }
 
-const parse = parseHostnames;
+/** For messages. */
+const mostNamed = 5;
+
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** Clusters whose Services count in themselves only must not make others write names. */
 function askingIn(
-  { clusterID, isRead, state, settings, services, nativeServices }: SyncedMember,
+  { clusterID, isRead, state, settings, services, nativeServices, admittedAt }: SyncedMember,
   ref: FederatedRef,
   key: string,
   monotonicMs: number,
@@ -123,7 +140,10 @@ function askingIn(
     if (leftOut.services.has(keyOfMember({ clusterID, kind, namespace, name }))) return [];
     return {
       id: `${clusterID}/${namespace}/${name}`,
+      clusterID,
       createdAt: creationTimestamp ?? '',
+      admittedAt,
+      settings,
       text: annotations?.[hostnameAnnotation],
     };
   });
@@ -137,6 +157,31 @@ function textByHand(
   const copy: Service | undefined = isRead ? services.byKey(`${namespace}/${name}`) : undefined;
   if (copy === undefined || !isCopy(copy)) return undefined;
   return byHand(copy.metadata.annotations ?? {}, prefix, 'hostname');
+}
+
+/** Without the names that `Federation` does not allow the cluster. */
+function limited(
+  { names, problems }: Hostnames,
+  clusterID: string,
+  dnsNames: SyncedMember['settings']['dnsNames'],
+): Hostnames {
+  if (dnsNames === undefined) return { names, problems };
+  const isAllowed = (name: string): boolean =>
+    dnsNames.some((suffix) => name === suffix || name.endsWith(`.${suffix}`));
+  const below =
+    dnsNames.length === 0
+      ? 'no names'
+      : `only ${dnsNames.slice(0, mostNamed).join(', ')} and names below`;
+  const refused = names.filter((name) => !isAllowed(name));
+  return {
+    names: names.filter(isAllowed),
+    problems: [
+      ...problems,
+      ...refused.map(
+        (name) => `${name} is refused: dnsNames in Federation allows ${clusterID} ${below}.`,
+      ),
+    ],
+  };
 }
 
 /** Without the names that the template makes for other Services. */

@@ -139,7 +139,7 @@ function published(names: readonly string[], clusterID: string): Outcome {
 function refusal({ problems }: Hostnames, { names, lost }: Won): Outcome | undefined {
   const taken = lost.map(({ name, key, clusterID }) =>
     clusterID === ''
-      ? `${name} is refused: the older federated Service ${key} has it. Choose another name.`
+      ? `${name} is refused: the federated Service ${key} has it. Choose another name.`
       : `${name} is refused: the copy of ${key} in ${clusterID} has it by hand. Choose another name, or remove that one.`,
   );
   const all = [...problems, ...taken];

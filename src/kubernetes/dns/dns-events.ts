@@ -5,14 +5,19 @@ import type { NativeService } from '../../api/kinds/native-service.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
 import type { ObjectChange } from '../../core/kube/reflector/object-cache.ts';
 import type { RunningSource } from '../../core/reconcile/source.ts';
-import { annotatedCopies } from '../copies/annotated-copies.ts';
 import type { CopyRules } from '../copies/copy-rules.ts';
 import { followUsage } from '../copies/follow-usage.ts';
 import { changesPlan } from '../copies/slice-facts.ts';
 import { followSources } from '../copies/slice-feed.ts';
 import { sourceKeysOf } from '../copies/source-keys.ts';
 import { type SyncedMember, usableOf } from '../copies/synced-member.ts';
-import { dnsAnnotation, hostnameAnnotation, namedCondition } from '../names.ts';
+import {
+  dnsAnnotation,
+  hostnameAnnotation,
+  namedCondition,
+  namesSinceAnnotation,
+  sinceAnnotation,
+} from '../names.ts';
 import type { EndpointSlice, Node, ObjectMeta, Service } from '../objects.ts';
 import { isCopy } from '../services/compile-copy.ts';
 import {
@@ -27,6 +32,7 @@ import { askedNames } from './asked-names.ts';
 import { leftKey, limitsKey } from './dns-keys.ts';
 import type { DnsTerm } from './dns-term.ts';
 import { parts } from './name-annotations.ts';
+import { heldNames } from './name-tenures.ts';
 import { readyAddresses } from './name-targets.ts';
 
 /** A Service or a NativeService. */
@@ -42,6 +48,9 @@ const watched = ({ metadata, spec }: NativeService): Watched => ({
 
 type Change = { readonly old: Watched | undefined; readonly new: Watched | undefined };
 
+/** Of copies. What they say about who came first counts for other names too. */
+const marks = [dnsAnnotation, sinceAnnotation, namesSinceAnnotation];
+
 interface Followed {
   readonly member: SyncedMember;
   readonly seen: readonly unknown[];
@@ -56,7 +65,7 @@ export class DnsEvents implements RunningSource {
 
   constructor(term: DnsTerm) {
     this.#term = term;
-    this.#rules = annotatedCopies(term.options.namespace);
+    this.#rules = term.rules;
     const { members } = term.options;
     this.#stopMembers = members.onChange((clusterID) => this.#memberChanged(clusterID));
     for (const { clusterID } of members.list()) this.#follow(clusterID);
@@ -79,7 +88,15 @@ export class DnsEvents implements RunningSource {
     const monotonicMs = options.clock.monotonic();
     for (const key of keys) {
       const ref = refOfKey(key, options.namespace);
-      const asked = ref && askedNames(ref, key, { members, settings, monotonicMs, leftOutOf });
+      const asked =
+        ref &&
+        askedNames(ref, key, {
+          members,
+          settings,
+          monotonicMs,
+          leftOutOf,
+          ...heldNames(this.#term, ref),
+        });
       claims.set(key, asked?.claims ?? []);
     }
     for (const key of keys) this.#term.sink.add(key);
@@ -186,7 +203,9 @@ export class DnsEvents implements RunningSource {
 
   #hasNames({ annotations = {} }: ObjectMeta): boolean {
     const { prefix } = this.#term.options.settings;
-    return [dnsAnnotation, `${prefix}/hostname`].some((key) => annotations[key] !== undefined);
+    return [dnsAnnotation, namesSinceAnnotation, `${prefix}/hostname`].some(
+      (key) => annotations[key] !== undefined,
+    );
   }
 
   #isTold({ status }: Watched): boolean {
@@ -221,7 +240,7 @@ export class DnsEvents implements RunningSource {
         uid,
         creationTimestamp,
         deletionTimestamp,
-        isCopy(service) ? [...names, annotations[dnsAnnotation]] : annotations,
+        isCopy(service) ? [...names, ...marks.map((mark) => annotations[mark])] : annotations,
         service.spec,
         service.status?.loadBalancer,
         isTarget ? service.status?.conditions : undefined,

@@ -3,6 +3,8 @@
 
 import type { Clock } from '../../core/clock/clock.ts';
 import type { SourceSink } from '../../core/reconcile/source.ts';
+import { annotatedCopies } from '../copies/annotated-copies.ts';
+import type { CopyRules } from '../copies/copy-rules.ts';
 import { HostNames } from '../copies/host-names.ts';
 import { MemberPacer, type PartPacer } from '../copies/member-pacer.ts';
 import { type LeftOut, nothingLeftOut, type OriginUsage } from '../copies/origin-usage.ts';
@@ -32,6 +34,7 @@ const mostWrites = 10_000;
 export class DnsTerm {
   readonly options: DnsOptions;
   readonly sink: Pick<SourceSink, 'add'>;
+  readonly rules: CopyRules;
   readonly claims = new NameClaims();
   readonly hostNames: HostNames;
   readonly pacer: PartPacer;
@@ -46,6 +49,7 @@ export class DnsTerm {
 
   constructor(options: DnsOptions, sink: Pick<SourceSink, 'add'>) {
     this.options = options;
+    this.rules = annotatedCopies(options.namespace);
     this.sink = sink;
     const { clock, lookUp, pacer = new MemberPacer(clock) } = options;
     this.pacer = pacer.join((key) => sink.add(key));

@@ -1,25 +1,30 @@
-// Which federated Service has a DNS name that several ask for: the oldest. Every site comes to the same result
-// from the same objects.
+// Which federated Service has a DNS name that several ask for: the one that has it already, or else the oldest.
+// Every site comes to the same result from the same objects.
+
+import { byDate, type DatedClaim } from '../services/tenures.ts';
 
 export interface NameClaim {
   /** Of the federated Service: `keyOfRef`. */
   readonly key: string;
   readonly name: string;
-  /** When the member Service was created that asks for it. RFC 3339, so it can be compared as text. */
-  readonly createdAt: string;
+  /** Since when it has the name; undefined where it only asks. */
+  readonly sinceMs: number | undefined;
+  /** The member Service that asks for it. */
+  readonly asking: DatedClaim;
   /** The cluster of the copy on which a user wrote it; empty for a name that any cluster may carry. */
   readonly clusterID: string;
 }
 
-/** The oldest first. */
-function byAge(a: NameClaim, b: NameClaim): number {
-  return (
-    compare(a.createdAt, b.createdAt) ||
-    compare(a.key, b.key) ||
-    // A name by hand stays where its user put it.
-    Number(a.clusterID === '') - Number(b.clusterID === '') ||
-    compare(a.clusterID, b.clusterID)
-  );
+/** Who has it first, then the oldest. */
+function inOrder(a: NameClaim, b: NameClaim): number {
+  // A name by hand stays where its user put it.
+  if (a.key === b.key) {
+    const byHand = Number(a.clusterID === '') - Number(b.clusterID === '');
+    return byHand || compare(a.clusterID, b.clusterID);
+  }
+  const [one = Number.MAX_SAFE_INTEGER, two = Number.MAX_SAFE_INTEGER] = [a.sinceMs, b.sinceMs];
+  const byTime = one - two || (a.sinceMs === undefined ? byDate(a.asking, b.asking) : 0);
+  return byTime || compare(a.key, b.key);
 }
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
@@ -39,8 +44,8 @@ export class NameClaims {
   /** Replaces the claims of a federated Service. Returns the others that this concerns. */
   set(key: string, claims: readonly NameClaim[]): readonly string[] {
     const old = this.#byKey.get(key) ?? [];
-    const textOf = ({ name, createdAt, clusterID }: NameClaim): string =>
-      `${name} ${createdAt} ${clusterID}`;
+    const textOf = ({ name, sinceMs, asking, clusterID }: NameClaim): string =>
+      [name, sinceMs, asking.admittedAt, asking.createdAt, asking.clusterID, clusterID].join(' ');
     const before = new Set(old.map(textOf));
     const now = new Set(claims.map(textOf));
     const changed = new Set(
@@ -55,7 +60,7 @@ export class NameClaims {
     for (const name of changed) {
       const others = (this.#byName.get(name) ?? []).filter((claim) => claim.key !== key);
       for (const other of others) rivals.add(other.key);
-      const all = [...others, ...claims.filter((claim) => claim.name === name)].toSorted(byAge);
+      const all = [...others, ...claims.filter((claim) => claim.name === name)].toSorted(inOrder);
       if (all.length === 0) this.#byName.delete(name);
       else this.#byName.set(name, all);
     }

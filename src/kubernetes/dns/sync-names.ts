@@ -3,23 +3,25 @@
 
 import { kubePath } from '../../core/kube/kube-path.ts';
 import type { ReconcileContext, ReconcileResult } from '../../core/reconcile/controller.ts';
-import { annotatedCopies } from '../copies/annotated-copies.ts';
 import { asConflict } from '../copies/sync-term.ts';
 import { collectInputs } from '../copies/collect-inputs.ts';
 import { refreshMs } from '../copies/host-names.ts';
 import type { PacedRun } from '../copies/origin-pacer.ts';
 import { isOpen, type SyncedMember } from '../copies/synced-member.ts';
 import { writerOf } from '../fencing/fenced-writer.ts';
+import { namesSinceAnnotation } from '../names.ts';
 import type { Service } from '../objects.ts';
 import { hasSelector, isCopy } from '../services/compile-copy.ts';
 import { compilePlan } from '../services/compile-plan.ts';
 import { type FederatedRef, refOfKey } from '../services/federated-name.ts';
 import { isOwnSlice } from '../services/slice-source.ts';
+import type { Tenancy } from '../services/tenures.ts';
 import { fateOf } from '../services/unreachable.ts';
 import { type AskedNames, askedNames } from './asked-names.ts';
 import { type Carrier, decideNames, type NameDecision } from './decide-names.ts';
 import type { DnsTerm } from './dns-term.ts';
 import { compileNames, type WantedNames, writtenNames } from './name-annotations.ts';
+import { heldNames, recordOfNames } from './name-tenures.ts';
 import { nameTargets } from './name-targets.ts';
 import { syncNamedConditions } from './sync-named-conditions.ts';
 
@@ -38,7 +40,14 @@ export async function syncNames(
   const all = members.list();
   const monotonicMs = clock.monotonic();
   const { leftOutOf } = term;
-  const asked = askedNames(ref, key, { members: all, settings, monotonicMs, leftOutOf });
+  const held = heldNames(term, ref);
+  const asked = askedNames(ref, key, {
+    members: all,
+    settings,
+    monotonicMs,
+    leftOutOf,
+    ...held,
+  });
   for (const rival of term.claims.set(key, asked?.claims ?? [])) term.sink.add(rival);
   // Its keys come again when it answers.
   if (!target.isRead || target.state.state !== 'Ready') return undefined;
@@ -49,9 +58,14 @@ export async function syncNames(
   const copyKey = `${ref.namespace}/${ref.name}`;
   const found = target.services.byKey(copyKey);
   const copy = found !== undefined && isOurCopy(target, found) ? found : undefined;
-  const { decision, waits, causes } = decide(term, { ref, key, asked, copy, all, monotonicMs });
+  const { tenancy } = held;
+  const given = { ref, key, asked, copy, all, monotonicMs, tenancy };
+  const { decision, waits, causes, isHeld } = decide(term, given);
   const pace = (): void => run.write(causes);
-  const copyMs = copy && (await applyNames(term, copy, decision.wanted, context, pace));
+  const record = isHeld
+    ? copy?.metadata.annotations?.[namesSinceAnnotation]
+    : recordOf(term, given);
+  const copyMs = copy && (await applyNames(term, copy, decision.wanted, record, context, pace));
   const told = { ref, key, asked, copy, decision, pace };
   const toldMs = await syncNamedConditions(term, told, context);
   if (asked === undefined) term.nodeClusters.delete(key);
@@ -77,6 +91,7 @@ interface Case {
   readonly copy: Service | undefined;
   readonly all: readonly SyncedMember[];
   readonly monotonicMs: number;
+  readonly tenancy: Tenancy;
 }
 
 const nothing: NameDecision = {
@@ -90,9 +105,18 @@ interface Decided {
   readonly waits: readonly (number | undefined)[];
   /** The clusters whose changes lead to writes: those with members of the federated Service. */
   readonly causes: readonly string[];
+  /** Whether the names stay as they are. */
+  readonly isHeld?: boolean;
 }
 
-function decide(term: DnsTerm, { ref, key, asked, copy, all, monotonicMs }: Case): Decided {
+function recordOf(term: DnsTerm, { key, asked, copy }: Case): string | undefined {
+  const { member, clock } = term.options;
+  const live = copy?.metadata.annotations?.[namesSinceAnnotation];
+  return recordOfNames(term, key, asked, member, live, clock.now());
+}
+
+function decide(term: DnsTerm, given: Case): Decided {
+  const { ref, key, asked, copy, all, monotonicMs, tenancy } = given;
   const { member: target, settings } = term.options;
   const onlyOurs = [target.clusterID];
   const written = writtenNames(copy?.metadata.annotations ?? {});
@@ -102,11 +126,12 @@ function decide(term: DnsTerm, { ref, key, asked, copy, all, monotonicMs }: Case
   );
   // The member Service that asks may be in a member that was not read.
   if (asked === undefined && held.length > 0) {
-    return { decision: { ...nothing, wanted: written }, waits: [unreadMs], causes: onlyOurs };
+    const decision = { ...nothing, wanted: written };
+    return { decision, waits: [unreadMs], causes: onlyOurs, isHeld: true };
   }
   if (asked === undefined) return { decision: nothing, waits: [], causes: onlyOurs };
   const { inputs, nextMs, hasNames } = collectInputs({
-    rules: annotatedCopies(term.options.namespace),
+    rules: term.rules,
     ref,
     key,
     target: undefined,
@@ -126,7 +151,7 @@ function decide(term: DnsTerm, { ref, key, asked, copy, all, monotonicMs }: Case
   );
   const { addresses, isPending } = nameTargets({
     key,
-    plan: compilePlan(ref, '', inputs),
+    plan: compilePlan(ref, '', inputs, true, tenancy),
     inputs,
     members: all,
     names: term.hostNames,
@@ -174,12 +199,15 @@ async function applyNames(
   term: DnsTerm,
   cached: Service,
   wanted: WantedNames,
+  record: string | undefined,
   context: ReconcileContext,
   pace: () => void,
 ): Promise<number | undefined> {
   const { member, settings } = term.options;
   const { prefix } = settings;
-  if (isNamed(cached, prefix, wanted)) return undefined;
+  const isRight = (copy: Service): boolean =>
+    isNamed(copy, prefix, wanted) && copy.metadata.annotations?.[namesSinceAnnotation] === record;
+  if (isRight(cached)) return undefined;
   const { namespace = '', name } = cached.metadata;
   const waitMs = term.pauseOf(`${namespace}/${name}`, pace);
   if (waitMs !== undefined) return waitMs;
@@ -188,8 +216,12 @@ async function applyNames(
   try {
     // The cache holds only a part of a Service, and is behind our own writes.
     const fresh = await member.client.get<Service>(path);
-    if (!isOurCopy(member, fresh) || isNamed(fresh, prefix, wanted)) return undefined;
-    const annotations = compileNames(fresh.metadata.annotations ?? {}, prefix, wanted);
+    if (!isOurCopy(member, fresh) || isRight(fresh)) return undefined;
+    const { [namesSinceAnnotation]: _, ...live } = fresh.metadata.annotations ?? {};
+    const annotations = {
+      ...compileNames(live, prefix, wanted),
+      ...(record !== undefined && { [namesSinceAnnotation]: record }),
+    };
     const changed = { ...fresh, metadata: { ...fresh.metadata, annotations } };
     await writerOf(member.client, context).replace(path, changed, fresh);
     return undefined;

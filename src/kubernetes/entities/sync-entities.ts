@@ -10,6 +10,7 @@ import {
   outsideAddresses,
   sourceSlices,
 } from '../copies/collect-inputs.ts';
+import { findTenancy } from '../copies/find-tenancy.ts';
 import { refreshMs } from '../copies/host-names.ts';
 import { Paced, type PacedRun } from '../copies/origin-pacer.ts';
 import { asConflict } from '../copies/sync-term.ts';
@@ -89,8 +90,9 @@ function wantedFor(term: EntityTerm, ref: FederatedRef, key: string, copy: Servi
   const monotonicMs = clock.monotonic();
   const all = members.list();
   const place = `${ref.namespace}/${ref.name}`;
+  const rules = annotatedCopies(namespace);
   const { inputs, nextMs } = collectInputs({
-    rules: annotatedCopies(namespace),
+    rules,
     ref,
     key,
     target,
@@ -101,7 +103,9 @@ function wantedFor(term: EntityTerm, ref: FederatedRef, key: string, copy: Servi
     live: copy,
     liveSlices: () => target.slices.byIndex('service', place).filter(isOwnSlice),
   });
-  const participants = [...compilePlan(ref, target.clusterID, inputs, false).participants.values()];
+  const tenancy = findTenancy({ rules, ref, target, members: all, live: copy, nowMs: undefined });
+  const plan = compilePlan(ref, target.clusterID, inputs, false, tenancy);
+  const participants = [...plan.participants.values()];
   const byNodes = participants.filter(({ service }) => service.exposure.by === 'nodes');
   term.nodeClusters.set(key, new Set(byNodes.map(({ service }) => service.clusterID)));
   const kept = new Set(

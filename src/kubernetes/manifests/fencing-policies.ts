@@ -14,8 +14,10 @@ import {
   importManager,
   managedByLabel,
   manager,
+  namesSinceAnnotation,
   originKey,
   ownConditions,
+  sinceAnnotation,
   vmAnnotation,
   vmManager,
 } from '../names.ts';
@@ -263,7 +265,13 @@ const lease = (site: string): Policy => ({
 
 /** Users may edit and delete copies. Controllers of Kubernetes keep annotations that they do not know. */
 const marksOfOthers = (site: string): Policy => {
-  const keys = [epochAnnotation, epochFloorAnnotation, deletingAnnotation];
+  const keys = [
+    epochAnnotation,
+    epochFloorAnnotation,
+    deletingAnnotation,
+    sinceAnnotation,
+    namesSinceAnnotation,
+  ];
   const same = (key: string): string =>
     `(oldObject == null ? !${annotationOf('object', key)}.hasValue() : ${annotationOf('object', key)} == ${annotationOf('oldObject', key)})`;
   return {

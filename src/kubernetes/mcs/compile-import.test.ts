@@ -178,7 +178,7 @@ describe('what an export is told', () => {
     );
     const { Conflict } = exportOutcomes({ ...facts, plan });
     assert.equal(Conflict.reason, 'PortConflict,TypeConflict,IPFamilyConflict');
-    assert.match(Conflict.message, /Using IPv4 from the oldest ServiceExport, in south\. 1 of 3/);
+    assert.match(Conflict.message, /Using IPv4 from the first ServiceExport, in south\. 1 of 3/);
   });
 
   test('counts ports that only one cluster has as a conflict, although all are used', () => {

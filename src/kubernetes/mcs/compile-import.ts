@@ -7,12 +7,13 @@ import {
   importAnnotation,
   importManager,
   importNameLabel,
+  sinceAnnotation,
   sourceClusterLabel,
   managedByLabel,
   originKey,
 } from '../names.ts';
 import type { EndpointSlice, ObjectMeta, OwnerReference, Service } from '../objects.ts';
-import { isHeadless, plainSpec } from '../services/compile-copy.ts';
+import { isHeadless, plainSpec, sinceOf } from '../services/compile-copy.ts';
 import type { Plan } from '../services/compile-plan.ts';
 import { changedFields } from '../services/copy-spec.ts';
 import type { ServiceTraits } from '../services/member-service.ts';
@@ -75,7 +76,7 @@ export function compileImportService(
       name: importServiceName(ref.name),
       namespace: ref.namespace,
       labels: { [managedByLabel]: importManager },
-      annotations: { [importAnnotation]: ref.name },
+      annotations: { [importAnnotation]: ref.name, ...sinceOf(plan, live) },
       ...(owner !== undefined && { ownerReferences: [owner] }),
     },
     spec: {
@@ -104,6 +105,7 @@ export function isSameImportService(wanted: Service, live: Service): boolean {
     live.metadata.labels?.[managedByLabel] === importManager &&
     live.metadata.annotations?.[importAnnotation] ===
       wanted.metadata.annotations?.[importAnnotation] &&
+    isSinceSame(wanted, live) &&
     (ownerReferences === undefined || jsonEquals(uidsOf(live), uidsOf(wanted))) &&
     (live.spec.type ?? 'ClusterIP') === 'ClusterIP' &&
     isHeadless(live) === isHeadless(wanted) &&
@@ -112,6 +114,12 @@ export function isSameImportService(wanted: Service, live: Service): boolean {
     changedFields(live.spec).every((field) => affinityFields.includes(field)) &&
     jsonEquals(portsOf(live), portsOf(wanted))
   );
+}
+
+/** Without a wanted one, the live one stays. */
+function isSinceSame(wanted: Service, live: Service): boolean {
+  const since = wanted.metadata.annotations?.[sinceAnnotation];
+  return since === undefined || since === live.metadata.annotations?.[sinceAnnotation];
 }
 
 function isSameAffinity(wanted: Service, live: Service): boolean {

@@ -161,12 +161,15 @@ function conflictOf(
   const [decided = ''] = values;
   const differing = values.filter((value) => value !== '' && decided !== '' && value !== decided);
   if (differing.length === 0) return [];
-  const message = `Conflicting ${title}. Using ${decided} from the oldest ServiceExport, in ${voters[0]?.clusterID}. ${differing.length} of ${voters.length} clusters differ.`;
+  const message = `Conflicting ${title}. Using ${decided} from the first ServiceExport, in ${voters[0]?.clusterID}. ${differing.length} of ${voters.length} clusters differ.`;
   return [{ reason, message }];
 }
 
 /** More would make the message long. */
 const mostTexts = 5;
+
+/** The plan has ordered them. */
+const asGiven = (): number => 0;
 
 /** Ports that differ are merged. Only those that contradict each other are left out. */
 function portConflict(voters: readonly MemberService[]): readonly Conflict[] {
@@ -180,8 +183,8 @@ function portConflict(voters: readonly MemberService[]): readonly Conflict[] {
   const [decided = ''] = voters.map(portsOf);
   const differing = voters.filter((each) => portsOf(each) !== decided);
   if (differing.length === 0) return [];
-  const texts = [...agreePorts(voters).conflicts.values()].flat().map(conflictText);
+  const texts = [...agreePorts(voters, asGiven).conflicts.values()].flat().map(conflictText);
   const [oldest] = voters;
-  const message = `Conflicting ports. Using all ports of all exports, and those of the oldest ServiceExport first, in ${oldest?.clusterID}. ${differing.length} of ${voters.length} clusters differ.`;
+  const message = `Conflicting ports. Using all ports of all exports, and those of the first ServiceExport first, in ${oldest?.clusterID}. ${differing.length} of ${voters.length} clusters differ.`;
   return [{ reason: 'PortConflict', message: [message, ...texts.slice(0, mostTexts)].join(' ') }];
 }

@@ -123,6 +123,22 @@ describe('exported Services', () => {
     assert.deepEqual(league.refusals, []);
   });
 
+  test('keep their type when a cluster says that its export is older', async () => {
+    const league = await setUp();
+    await putWeb(league.south, ['10.2.0.1']);
+    await putExport(league.south);
+    await league.lead();
+    const before = importIn(league.north);
+    league.west.clock.jumpWall(-20 * 365 * 86_400_000);
+    await putWeb(league.west, ['10.3.0.1'], {
+      clusterIP: 'None',
+      ports: [{ name: 'http', port: 81, protocol: 'TCP' }],
+    });
+    await putExport(league.west);
+    await league.settle();
+    assert.deepEqual(importIn(league.north)?.spec, before?.spec);
+  });
+
   test('that are headless have slices and no address', async () => {
     const league = await setUp();
     const { north, west } = league;

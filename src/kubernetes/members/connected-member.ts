@@ -1,5 +1,6 @@
 // One member with its client: follows what it says about itself, then its objects, and decides its state.
 
+import { timestamp } from '../../api/object.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { CacheBudget, type CacheLimits } from '../../core/kube/reflector/cache-budget.ts';
@@ -36,6 +37,10 @@ export interface ConnectedMemberOptions
   extends Pick<CollectionOptions, 'client' | 'clock' | 'random' | 'log'> {
   readonly settings: MemberSettings;
   readonly clusterSet: string;
+  /** Default: no. */
+  readonly isHome?: boolean | undefined;
+  /** Default: when it is created. */
+  readonly admittedAt?: (() => string) | undefined;
   readonly namespace: string;
   /** How long something may fail before the member counts as unreachable. */
   readonly unreachableAfterMs: number;
@@ -63,6 +68,7 @@ type AnyReflector = Pick<Reflector<never>, 'acquire' | 'status' | 'retryNow'>;
 /** Belongs to one connection: with another one, there is another object. */
 export class ConnectedMember implements Member {
   readonly clusterID: string;
+  readonly isHome: boolean;
   readonly client: KubeClient;
   readonly services: Member['services'];
   readonly slices: Member['slices'];
@@ -81,6 +87,7 @@ export class ConnectedMember implements Member {
   readonly #objects: ReadonlyMap<string, AnyReflector>;
   /** They never decide the state of the member. */
   readonly #added: ReadonlyMap<string, AnyReflector>;
+  readonly #admittedAt: () => string;
   #addedState = '';
   readonly #releaseIdentity: (() => void)[] = [];
   /** Empty while its identity is unknown or wrong. */
@@ -108,6 +115,9 @@ export class ConnectedMember implements Member {
     this.#clock = clock;
     this.#settings = settings;
     this.clusterID = settings.clusterID;
+    this.isHome = options.isHome === true;
+    const createdAt = timestamp(clock.now());
+    this.#admittedAt = options.admittedAt ?? (() => createdAt);
     this.client = client;
     const collections = {
       ...options,
@@ -175,6 +185,10 @@ export class ConnectedMember implements Member {
 
   get settings(): MemberSettings {
     return this.#settings;
+  }
+
+  get admittedAt(): string {
+    return this.#admittedAt();
   }
 
   get state(): MemberState {

@@ -27,6 +27,7 @@ const member = (
     message: `About ${clusterID}.`,
   },
   leader: { holder: 'lubeck.example/h/1/u', epoch: 4 },
+  admittedAt: '2026-02-01T00:00:00Z',
   ...extra,
 });
 
@@ -60,6 +61,7 @@ describe('the status of Federation', () => {
         clusterID: 'app1',
         state: 'Unreachable',
         since: '2026-03-01T12:00:00Z',
+        admitted: '2026-02-01T00:00:00Z',
         reason: 'UnreachableReason',
         message: 'About app1.',
       },
@@ -67,6 +69,7 @@ describe('the status of Federation', () => {
         clusterID: 'home',
         state: 'Ready',
         since: '2026-03-01T12:00:00Z',
+        admitted: '2026-02-01T00:00:00Z',
         reason: 'ReadyReason',
         message: 'About home.',
         leader: 'lubeck.example/h/1/u',

@@ -19,7 +19,7 @@ const maxReasonLength = 128;
 /** More names would make the message unreadable. */
 const maxNamed = 5;
 
-export type SeenMember = Pick<Member, 'clusterID' | 'state' | 'leader'>;
+export type SeenMember = Pick<Member, 'clusterID' | 'state' | 'leader' | 'admittedAt'>;
 
 /** A cluster that was removed from members. */
 export interface SeenLeaving {
@@ -75,7 +75,7 @@ function leavingStatus({ clusterID, sinceMs, reason, message }: SeenLeaving) {
 
 /** A process that starts, and another replica, keep the time of the same state. */
 function memberStatus(
-  { clusterID, state: now, leader }: SeenMember,
+  { clusterID, state: now, leader, admittedAt }: SeenMember,
   known: MemberStatus | undefined,
 ): MemberStatus {
   const { state, sinceMs, reason, message } = now;
@@ -84,6 +84,7 @@ function memberStatus(
     clusterID,
     state,
     since: isSame ? known.since : timestamp(sinceMs),
+    admitted: known?.admitted ?? admittedAt,
     reason: reason.slice(0, maxReasonLength),
     message: message.slice(0, maxMessageLength),
     ...(leader !== undefined && leader.holder !== '' && { leader: leader.holder }),

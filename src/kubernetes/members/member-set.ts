@@ -1,6 +1,7 @@
 // The members of the cluster set, as `Federation` of the home cluster lists them. Connects each of them
 // while the home cluster claims to be a supervisor. What this holds belongs to one process.
 
+import { timestamp } from '../../api/object.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { CacheBudget, type CacheLimits } from '../../core/kube/reflector/cache-budget.ts';
@@ -12,6 +13,7 @@ import { type ClusterIdentity, type Finding, identityOf, type Rival } from './id
 import { identityCollections, memberLimits } from './member-collections.ts';
 import type { Members, MemberSettings } from './member.ts';
 import {
+  admittedMembers,
   type ListedMembers,
   listedMembers,
   type ReflectedFederation,
@@ -47,6 +49,13 @@ export interface HomeState {
   readonly failure: string | undefined;
 }
 
+interface Listed {
+  readonly settings: MemberSettings;
+  readonly clusterSet: string;
+  readonly isHome: boolean;
+  readonly found: MemberConnection | Finding;
+}
+
 interface Known {
   readonly key: string;
   readonly member: ConnectedMember;
@@ -59,6 +68,8 @@ export class MemberSet implements Members {
   readonly #log: Log;
   readonly #home: ReturnType<typeof identityCollections>;
   readonly #known = new Map<string, Known>();
+  /** When each member was admitted, as the status of `Federation` says, or as this process found it. */
+  #admitted: ReadonlyMap<string, string> = new Map();
   readonly #listeners = new Set<(clusterID: string) => void>();
   readonly #homeListeners = new Set<() => void>();
   readonly #releases: (() => void)[] = [];
@@ -140,6 +151,12 @@ export class MemberSet implements Members {
       identity?.isSupervisor === true && federation !== undefined
         ? listedMembers(federation)
         : nobody;
+    this.#admitted = admittedMembers(
+      members,
+      federation,
+      this.#admitted,
+      this.#options.clock.now(),
+    );
     const old = this.#shared;
     this.#shared = sharedServers(members);
     const listed = new Set(members.map(({ clusterID }) => clusterID));
@@ -149,23 +166,25 @@ export class MemberSet implements Members {
     const [homeID] = identity?.ids.length === 1 ? identity.ids : [];
     for (const settings of members) {
       const isHome = settings.clusterID === homeID;
-      this.#update(settings, clusterSet, this.#options.connector.find(settings, isHome));
+      const found = this.#options.connector.find(settings, isHome);
+      this.#update({ settings, clusterSet, isHome, found });
     }
     for (const clusterID of new Set([...old.keys(), ...this.#shared.keys()])) {
       this.#known.get(clusterID)?.member.reconsider();
     }
   }
 
-  #update(settings: MemberSettings, clusterSet: string, found: MemberConnection | Finding): void {
+  #update(listed: Listed): void {
+    const { settings, clusterSet, isHome, found } = listed;
     const { clusterID } = settings;
-    const key = JSON.stringify([clusterSet, 'key' in found ? found.key : found]);
+    const key = JSON.stringify([clusterSet, isHome, 'key' in found ? found.key : found]);
     const known = this.#known.get(clusterID);
     if (known?.key === key) {
       if (!jsonEquals(known.member.settings, settings)) known.member.change(settings);
       return;
     }
     if (known !== undefined) this.#remove(clusterID);
-    const member = this.#connect(settings, clusterSet, found);
+    const member = this.#connect(listed);
     this.#known.set(clusterID, { key, member });
     if ('key' in found) {
       this.#log.info('connects a member', { cluster: clusterID });
@@ -177,17 +196,15 @@ export class MemberSet implements Members {
     this.#changed(clusterID);
   }
 
-  #connect(
-    settings: MemberSettings,
-    clusterSet: string,
-    found: MemberConnection | Finding,
-  ): ConnectedMember {
+  #connect({ settings, clusterSet, isHome, found }: Listed): ConnectedMember {
     const { clusterID } = settings;
     const client = 'key' in found ? found.open() : new UnconnectedClient(clusterID, found.message);
     return new ConnectedMember({
       ...this.#options,
       settings,
       clusterSet,
+      isHome,
+      admittedAt: () => this.#admitted.get(clusterID) ?? timestamp(this.#options.clock.now()),
       client,
       rivals: () => this.#rivalsOf(clusterID),
       doubt: 'key' in found ? found.doubt : undefined,

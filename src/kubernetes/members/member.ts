@@ -41,6 +41,10 @@ export interface MemberLeader {
 export interface Member {
   readonly clusterID: string;
   readonly settings: MemberSettings;
+  /** Whether this site leads from it. */
+  readonly isHome: boolean;
+  /** When this supervisor found it in `Federation`. RFC 3339. No date that it states counts before that. */
+  readonly admittedAt: string;
   readonly state: MemberState;
   /** Undefined until this process has seen the Lease. */
   readonly leader: MemberLeader | undefined;

@@ -1,11 +1,12 @@
 // Reads the members that `Federation` of the home cluster lists. Pure.
 
 import type { Federation } from '../../api/kinds/federation.ts';
+import { timestamp } from '../../api/object.ts';
 import { isRecord } from '../../core/json/is-record.ts';
 import type { KubeObject } from '../../core/kube/kube-client.ts';
 import { defaultPolicyLimit } from '../policies/limits/choose-policies.ts';
 import { defaultLimits } from '../services/choose-claims.ts';
-import { compact, flagIn, itemsIn, oneOf, recordIn, textIn } from './field-values.ts';
+import { compact, flagIn, itemsIn, oneOf, recordIn, textIn, timeIn } from './field-values.ts';
 import type { MemberSettings } from './member.ts';
 
 export type ReflectedFederation = Federation & KubeObject;
@@ -13,6 +14,7 @@ export type ReflectedFederation = Federation & KubeObject;
 const maxMembers = 250;
 const maxPrefixes = 64;
 const maxNamespaces = 256;
+const maxDnsNames = 64;
 const maxCaLength = 131_072;
 const label = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
@@ -32,6 +34,30 @@ export function listedMembers({ spec }: Pick<ReflectedFederation, 'spec'>): List
   return { clusterSet: textIn(clusterSet) ?? '', members: [...byID.values()] };
 }
 
+/** When each member was admitted. `before` is what this process knew. */
+export function admittedMembers(
+  members: readonly Pick<MemberSettings, 'clusterID'>[],
+  federation: Pick<ReflectedFederation, 'status'> | undefined,
+  before: ReadonlyMap<string, string>,
+  nowMs: number,
+): ReadonlyMap<string, string> {
+  const recorded = new Map(
+    itemsIn(recordIn(federation?.status)['members'], maxMembers, (item) => {
+      const { clusterID, admitted } = recordIn(item);
+      const at = timeIn(admitted);
+      return textIn(clusterID) === undefined || at === undefined
+        ? undefined
+        : ([String(clusterID), at] as const);
+    }),
+  );
+  return new Map(
+    members.map(({ clusterID }) => [
+      clusterID,
+      recorded.get(clusterID) ?? before.get(clusterID) ?? timestamp(nowMs),
+    ]),
+  );
+}
+
 function memberIn(value: unknown): MemberSettings | undefined {
   const from = recordIn(value);
   const clusterID = textIn(from['clusterID']);
@@ -45,6 +71,7 @@ function memberIn(value: unknown): MemberSettings | undefined {
     caBundle: textIn(from['caBundle'], maxCaLength),
     tlsServerName: textIn(from['tlsServerName'], 253),
     routable: flagIn(from['routable']) ?? false,
+    supervisor: flagIn(from['supervisor']),
     dns: flagIn(from['dns']),
     policies: policiesIn(from['policies']),
     endpointPrefixes: itemsIn(from['endpointPrefixes'], maxPrefixes, (one) => textIn(one, 49)),
@@ -56,11 +83,17 @@ function memberIn(value: unknown): MemberSettings | undefined {
       : undefined,
     limits: limitsIn(from['limits']),
   });
-  const { globalNamespaces = null } = from;
-  if (globalNamespaces === null) return settings;
   // An empty list allows nothing, and neither does one that cannot be read.
-  const namespaces = itemsIn(globalNamespaces, maxNamespaces, (one) => textIn(one, 63));
-  return { ...settings, globalNamespaces: [...namespaces] };
+  const { globalNamespaces = null, dnsNames = null } = from;
+  return {
+    ...settings,
+    ...(globalNamespaces !== null && {
+      globalNamespaces: [...itemsIn(globalNamespaces, maxNamespaces, (one) => textIn(one, 63))],
+    }),
+    ...(dnsNames !== null && {
+      dnsNames: [...itemsIn(dnsNames, maxDnsNames, (one) => textIn(one, 253))],
+    }),
+  };
 }
 
 /** What cannot be read gives no rights. */

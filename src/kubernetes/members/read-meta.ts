@@ -9,12 +9,15 @@ import {
   managedByLabel,
   memberAnnotations,
   mirrorLabel,
+  namesSinceAnnotation,
   originKey,
   serviceNameLabel,
+  sinceAnnotation,
   sourceClusterLabel,
   vmAnnotation,
 } from '../names.ts';
 import type { ObjectMeta, OwnerReference } from '../objects.ts';
+import { maxRecordLength } from '../services/tenures.ts';
 import { compact, itemsIn, recordIn, textIn, timeIn } from './field-values.ts';
 
 const labels: ReadonlySet<string> = new Set([
@@ -32,6 +35,8 @@ const annotations: ReadonlySet<string> = new Set([
   originKey,
   vmAnnotation,
 ]);
+/** They grow with the number of members. */
+const records: ReadonlySet<string> = new Set([sinceAnnotation, namesSinceAnnotation]);
 const maxOwners = 16;
 /** The oldest Service decides about ports. One that hides its age must not. */
 const youngest = '9999-12-31T23:59:59Z';
@@ -66,13 +71,16 @@ export function picked(
   if (!isRecord(value)) return undefined;
   let found: Record<string, string> | undefined;
   for (const key of Object.keys(value)) {
-    const text = isUsed(key) ? textIn(value[key]) : undefined;
+    const text = isUsed(key) ? textIn(value[key], lengthOf(key)) : undefined;
     if (text === undefined) continue;
     found ??= {};
     found[key] = text;
   }
   return found;
 }
+
+const lengthOf = (key: string): number | undefined =>
+  records.has(key) ? maxRecordLength : undefined;
 
 function ownerIn(value: unknown): OwnerReference | undefined {
   const from = recordIn(value);

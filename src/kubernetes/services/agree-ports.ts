@@ -1,4 +1,4 @@
-// The ports of a federated Service. Every cluster decides alone and gets the same result: the oldest
+// The ports of a federated Service. Every cluster decides alone and gets the same result: the first
 // member decides the number and protocol of a port; members that differ are left out of that port.
 
 import type { Protocol } from '../objects.ts';
@@ -66,16 +66,19 @@ interface Entry extends Omit<AgreedPort, 'name'> {
 
 /**
  * A port is known by its number and protocol. One that has the name of another port, but not its number
- * and protocol, is a conflict. O(ports of all members), after sorting the members.
+ * and protocol, is a conflict. O(ports of all members), after sorting the members. By default the oldest is first.
  */
-export function agreePorts(members: readonly PortVoter[]): PortAgreement {
+export function agreePorts(
+  members: readonly PortVoter[],
+  order: (a: Aged, b: Aged) => number = byAge,
+): PortAgreement {
   const entries: Entry[] = [];
   const byNumber = new Map<string, Entry>();
   const byName = new Map<string, Entry>();
   const matched: { readonly member: string; readonly own: MemberPort; readonly entry: Entry }[] =
     [];
   const conflicts = new Map<string, PortConflict[]>();
-  for (const member of members.toSorted(byAge)) {
+  for (const member of members.toSorted(order)) {
     const key = keyOfMember(member);
     for (const own of member.ports) {
       const { name: ownName, port, protocol, appProtocol } = own;

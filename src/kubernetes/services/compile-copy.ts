@@ -7,14 +7,17 @@ import {
   epochAnnotation,
   managedByLabel,
   manager,
+  sinceAnnotation,
 } from '../names.ts';
 import type { Service } from '../objects.ts';
 import type { AgreedPort } from './agree-ports.ts';
 import type { Plan } from './compile-plan.ts';
 import { changedFields } from './copy-spec.ts';
+import { recordedTenures } from './tenures.ts';
 
-/** Undefined where the target gets no copy. */
-export function compileCopy({ ref, ports }: Plan): Service | undefined {
+/** Undefined where the target gets no copy. `live` is the one that is there. */
+export function compileCopy(plan: Plan, live?: Service): Service | undefined {
+  const { ref, ports } = plan;
   if (ports.length === 0) return undefined;
   return {
     apiVersion: 'v1',
@@ -23,9 +26,20 @@ export function compileCopy({ ref, ports }: Plan): Service | undefined {
       name: ref.name,
       namespace: ref.namespace,
       labels: { [managedByLabel]: manager },
-      annotations: { [copyAnnotation]: ref.name },
+      annotations: { [copyAnnotation]: ref.name, ...sinceOf(plan, live) },
     },
     spec: plainSpec(ports),
+  };
+}
+
+/** The annotation that says since when each cluster takes part. */
+export function sinceOf(
+  { tenures }: Plan,
+  live: Pick<Service, 'metadata'> | undefined,
+): Readonly<Record<string, string>> {
+  if (tenures.size === 0) return {};
+  return {
+    [sinceAnnotation]: recordedTenures(tenures, live?.metadata.annotations?.[sinceAnnotation]),
   };
 }
 

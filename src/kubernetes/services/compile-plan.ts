@@ -15,11 +15,22 @@ import type { ReachedLimit } from './choose-claims.ts';
 import { explainLimit } from './explain-limit.ts';
 import { mayJoin } from './global-namespaces.ts';
 import { keyOfMember, type MemberPort, type MemberService } from './member-service.ts';
+import {
+  byPlace,
+  noTenancy,
+  noTenures,
+  placesOf,
+  type Tenancy,
+  tenureOf,
+  type Tenures,
+} from './tenures.ts';
 import type { Fate } from './unreachable.ts';
 
 export interface MemberInput {
   readonly service: MemberService;
   readonly fate: Fate['fate'];
+  /** When its cluster was admitted. RFC 3339. */
+  readonly admittedAt?: string | undefined;
   readonly settings: Pick<MemberSettings, 'routable' | 'endpointPrefixes' | 'globalNamespaces'>;
   /** Those of its ports that have a ready endpoint in its own cluster. */
   readonly readyPorts: readonly MemberPort[];
@@ -55,8 +66,12 @@ export interface Plan {
   /** Empty if there is no member: then there is no copy. */
   readonly ports: readonly AgreedPort[];
   readonly participants: ReadonlyMap<string, Participant>;
-  /** Those that count for the ports, the oldest first. */
+  /** Those that count for the ports. The first one decides. */
   readonly voters: readonly MemberService[];
+  /** To record on the copy. Empty: it keeps its record. */
+  readonly tenures: Tenures;
+  /** Whether a cluster that is new could not be recorded yet. */
+  readonly isProvisional: boolean;
   /** By member, for all of them. */
   readonly outcomes: ReadonlyMap<string, Outcome>;
 }
@@ -67,11 +82,20 @@ export function compilePlan(
   target: string,
   inputs: readonly MemberInput[],
   prefersLocal = true,
+  tenancy: Tenancy = noTenancy,
 ): Plan {
   const present = inputs.filter(({ fate }) => fate !== 'remove');
   const isLocal = ({ service }: MemberInput): boolean => service.clusterID === target;
   const voters = present.filter((input) => isVoter(input, isLocal(input)));
-  const { ports, mappings, conflicts } = agreePorts(voters.map(({ service }) => service));
+  const places = placesOf(
+    voters.map(({ service, admittedAt }) => ({ ...service, admittedAt })),
+    tenancy,
+  );
+  const order = inPlaces(places);
+  const { ports, mappings, conflicts } = agreePorts(
+    voters.map(({ service }) => service),
+    order,
+  );
   const ready = voters.filter(
     (input) =>
       isLocal(input) &&
@@ -100,7 +124,8 @@ export function compilePlan(
         return [[key, participant] as const];
       }),
     ),
-    voters: voters.map(({ service }) => service).toSorted(byAge),
+    voters: voters.map(({ service }) => service).toSorted(order),
+    ...recordOf(voters, places, tenancy),
     outcomes: new Map(
       inputs
         .toSorted((a, b) => byAge(a.service, b.service))
@@ -110,6 +135,32 @@ export function compilePlan(
         }),
     ),
   };
+}
+
+type Ordered = Parameters<typeof byAge>[0];
+
+/** A cluster that this site has not read comes first, so that what its endpoints use stays. */
+function inPlaces(places: Tenures): (a: Ordered, b: Ordered) => number {
+  const order = byPlace(places);
+  return (a, b) =>
+    Number(a.createdAt !== '') - Number(b.createdAt !== '') || order(a, b) || byAge(a, b);
+}
+
+function recordOf(
+  voters: readonly MemberInput[],
+  places: Tenures,
+  tenancy: Tenancy,
+): Pick<Plan, 'tenures' | 'isProvisional'> {
+  const isNew = ({ service: { clusterID } }: MemberInput): boolean =>
+    tenureOf(clusterID, tenancy) === undefined;
+  if (tenancy.nowMs === undefined) return { tenures: noTenures, isProvisional: voters.some(isNew) };
+  const unread = new Set(
+    voters
+      .filter((input) => input.service.createdAt === '' && isNew(input))
+      .map(({ service }) => service.clusterID),
+  );
+  const tenures = new Map([...places].filter(([clusterID]) => !unread.has(clusterID)));
+  return { tenures, isProvisional: false };
 }
 
 /**
@@ -185,8 +236,8 @@ export function conflictText({ port, taken }: PortConflict): string {
   const own = `${port.port}/${port.protocol}`;
   const name = port.name === '' ? 'without a name' : JSON.stringify(port.name);
   if (taken === undefined) {
-    return `The port ${name} (${own}) is left out: members that are older have ${mostPorts} other ports, which is the limit. Use another Service for it.`;
+    return `The port ${name} (${own}) is left out: members before it have ${mostPorts} other ports, which is the limit. Use another Service for it.`;
   }
   const { winner, agreed } = taken;
-  return `The port ${name} is ${own} here and ${agreed.port}/${agreed.protocol} in ${winner}, which is older. It is left out.`;
+  return `The port ${name} is ${own} here and ${agreed.port}/${agreed.protocol} in ${winner}, which comes first. It is left out.`;
 }

@@ -12,12 +12,14 @@ import {
   importAnnotation,
   importManager,
   leaseName,
+  namesSinceAnnotation,
   managedByLabel,
   manager,
   ownConditions,
   originKey,
   policyAnnotations,
   replicaAnnotation,
+  sinceAnnotation,
   termManager,
   versionAnnotation,
   vmAnnotation,
@@ -222,8 +224,12 @@ function refusedRecord({ operation, object, old }: AdmissionRequest): string | u
 
 function refusedMarks({ operation, object, old }: AdmissionRequest): string | undefined {
   if (operation === 'DELETE') return undefined;
-  const isSame = [epochAnnotation, epochFloorAnnotation, deletingAnnotation].every(
-    (key) => annotationsOf(object)[key] === annotationsOf(old)[key],
-  );
+  const isSame = [
+    epochAnnotation,
+    epochFloorAnnotation,
+    deletingAnnotation,
+    sinceAnnotation,
+    namesSinceAnnotation,
+  ].every((key) => annotationsOf(object)[key] === annotationsOf(old)[key]);
   return isSame ? undefined : 'only sites add, change or remove epochs';
 }
