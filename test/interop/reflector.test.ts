@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, it } from 'node:test';
 import { silentLog } from '../../src/core/log/test-log.ts';
 import { SeededRandom } from '../../src/core/clock/seeded-random.ts';
+import { WorkTime } from '../../src/core/limits/turns.ts';
 import { systemClock, systemRandom } from '../../src/core/clock/system.ts';
 import { HttpKubeClient } from '../../src/core/kube/http-kube-client.ts';
 import type { KubeEndpoint, KubeObject } from '../../src/core/kube/kube-client.ts';
@@ -235,6 +236,7 @@ describe('a reflector of kube-apiserver', { skip }, () => {
       path,
       selectors: {},
       limits: defaultLimits,
+      time: new WorkTime(systemClock),
     };
     const { signal } = new AbortController();
     const reason = (work: Promise<unknown>): Promise<string> =>

@@ -2,7 +2,7 @@
 // and duplicate fields. Each check is one pass over the text, O(length).
 
 /** Deeper than any kind nests, shallow enough for recursive walks. */
-const MAX_DEPTH = 512;
+export const MAX_DEPTH = 512;
 /** Roles of 256 rules with thirty words each have fewer. Parsing, pruning, validating and tracking this many takes 10 ms. */
 export const MAX_VALUES = 10_000;
 /** Most duplicates to report, as in Go's decoder. */
@@ -75,7 +75,7 @@ const STEPS = 32;
  * The end of a string whose text begins at `from`, or the end of an unfinished text. Jumps over long runs without a
  * quote: an object with bundles or certificates is mostly these.
  */
-function closingQuote(text: Uint8Array, from: number): number {
+export function closingQuote(text: Uint8Array, from: number): number {
   let at = from;
   for (;;) {
     for (const near = at + STEPS; at < near; at += 1) {

@@ -46,7 +46,7 @@ class ClusterClient extends KubeVerbs {
 
   constructor(cluster: Cluster, sources: ClusterSources, clock: Clock) {
     const server = serverOf(cluster);
-    super(server.host);
+    super(server.host, clock);
     this.#cluster = cluster;
     this.#sources = sources;
     this.#clock = clock;

@@ -54,7 +54,7 @@ export class HttpKubeClient extends KubeVerbs {
   constructor(options: HttpKubeClientOptions) {
     const { server } = options.endpoint;
     checkEndpoint(options.endpoint);
-    super(server.host);
+    super(server.host, options.clock);
     this.#options = options;
     this.#base = server.pathname.replace(/\/+$/, '');
     this.#fixedHeaders = ` HTTP/1.1\r\nhost: ${server.host}\r\nuser-agent: hansa\r\n`;

@@ -2,7 +2,10 @@
 // every status but 2xx.
 
 import { HansaError, hasCode } from '../errors/error.ts';
-import { jsonExcess, parseBoundedJson } from '../json/strict-json.ts';
+import type { Clock } from '../clock/clock.ts';
+import { JsonExcessError, jsonExcess, parseBoundedJson } from '../json/strict-json.ts';
+import type { WorkTime } from '../limits/turns.ts';
+import { timeOf } from './cluster-time.ts';
 import type {
   CollectionPath,
   KubeClient,
@@ -14,7 +17,8 @@ import type {
   KubeWriteOptions,
 } from './kube-client.ts';
 import { KubeStatusError, unreachable } from './kube-errors.ts';
-import { isKubeObject, listPageOf } from './kube-objects.ts';
+import { isKubeObject } from './kube-objects.ts';
+import { type ListHead, maxObjectValues, readListPage } from './list-page.ts';
 
 const defaultManager = 'hansa';
 /** Objects in one page, as in client-go. */
@@ -25,7 +29,8 @@ const maxPageBytes = 16 * 1024 * 1024;
 const maxItems = 100_000;
 /** An endless list ends here, even if each page is empty. */
 const maxPages = 250;
-const maxValues = 500_000;
+/** Fields and items of a page. */
+const maxPageValues = 500_000;
 const expired = 410;
 
 type Query = NonNullable<KubeRequest['query']>;
@@ -35,8 +40,12 @@ export abstract class KubeVerbs implements KubeClient {
   /** Host and port of the server, for messages. */
   readonly where: string;
 
-  constructor(where: string) {
+  readonly #time: WorkTime | undefined;
+
+  /** Without a clock, pages are not read in turns. */
+  constructor(where: string, clock?: Clock) {
     this.where = where;
+    this.#time = clock && timeOf(this, clock);
   }
 
   abstract request(request: KubeRequest): Promise<KubeResponse>;
@@ -142,18 +151,18 @@ export abstract class KubeVerbs implements KubeClient {
         query: { limit: String(limit), ...query, ...position },
         maxBytes: maxPageBytes,
       } as const;
-      let body: unknown;
+      const found: T[] = [];
+      let list: ListHead;
       try {
-        body = await this.#json(request);
+        list = await this.#page(request, (item) => found.push(item as T));
       } catch (error) {
         // A policy may have 512 KiB, and 500 of them are no page.
         if (limit === 1 || !isTooLarge(error)) throw error;
         limit = Math.ceil(limit / 4);
         continue;
       }
-      const list = listPageOf(body);
-      if (list === undefined) throw this.#unexpected(request, 'a list');
-      items.push(...(list.items as T[]));
+      // One by one: a page has more items than a call takes arguments.
+      for (const item of found) items.push(item);
       if (list.next === '') {
         if (items.length <= maxItems) return items;
         break;
@@ -176,17 +185,37 @@ export abstract class KubeVerbs implements KubeClient {
     const response = await this.request(request);
     if (!isSuccess(response)) throw this.#failure(request, response);
     try {
-      return parseBoundedJson(response.body, maxValues);
+      return parseBoundedJson(response.body, maxObjectValues);
     } catch {
-      if (jsonExcess(response.body, maxValues) === 'values') {
-        throw new HansaError(
-          'HANSA_TOO_LARGE',
-          `The response of the API server ${this.where} to ${request.method} ${request.path} has more than ${maxValues} fields and items.`,
-        );
+      if (jsonExcess(response.body, maxObjectValues) === 'values') {
+        throw this.#tooLarge(request, `more than ${maxObjectValues} fields and items`);
       }
       // The error of JSON.parse quotes the body, which may be a secret.
       throw this.#unexpected(request, 'JSON');
     }
+  }
+
+  async #page(request: KubeRequest, each: (item: unknown) => void): Promise<ListHead> {
+    const response = await this.request(request);
+    if (!isSuccess(response)) throw this.#failure(request, response);
+    const limits = { maxValues: maxPageValues, signal: request.signal };
+    let list: ListHead | undefined;
+    try {
+      list = await readListPage(response.body, this.#time, limits, each);
+    } catch (error) {
+      if (error instanceof JsonExcessError) throw this.#tooLarge(request, error.message);
+      if (error instanceof SyntaxError) throw this.#unexpected(request, 'JSON');
+      throw error;
+    }
+    if (list === undefined) throw this.#unexpected(request, 'a list');
+    return list;
+  }
+
+  #tooLarge({ method, path }: KubeRequest, what: string): HansaError {
+    return new HansaError(
+      'HANSA_TOO_LARGE',
+      `The response of the API server ${this.where} to ${method} ${path} has ${what}.`,
+    );
   }
 
   #failure({ method, path }: KubeRequest, response: KubeResponse): KubeStatusError {

@@ -2,6 +2,7 @@
 // of its site, takes part. The elections of members do not depend on each other.
 
 import type { Clock, Random } from '../../core/clock/clock.ts';
+import { timeOf } from '../../core/kube/cluster-time.ts';
 import { KubeLeaseTable } from '../../core/kube/lease/kube-lease-table.ts';
 import type { LeaseRecord } from '../../core/kube/lease/kube-lease.ts';
 import { failureOf } from '../../core/kube/reflector/reflector-failure.ts';
@@ -82,7 +83,8 @@ function electionOf(options: MemberLeadershipOptions, written: HighestWritten): 
     namespace,
     clock,
     keys: epochKeys,
-    nextEpoch: async (seen) => epochs.next(Math.max(seen, await readHighestEpoch(client))),
+    nextEpoch: async (seen) =>
+      epochs.next(Math.max(seen, await readHighestEpoch(client, timeOf(client, clock)))),
     observed: (name, record) => {
       leases.isRead = true;
       const { epoch, mark } = record;

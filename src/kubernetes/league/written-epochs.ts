@@ -1,10 +1,10 @@
 // The epochs of the objects that leaders wrote into a member.
 
 import { policyRecordKind } from '../../api/kinds/policy-record.ts';
-import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { KubeClient, KubeObject } from '../../core/kube/kube-client.ts';
 import { KubeStatusError, unreachable } from '../../core/kube/kube-errors.ts';
-import { listPageOf } from '../../core/kube/kube-objects.ts';
+import { readListPage } from '../../core/kube/list-page.ts';
+import type { WorkTime } from '../../core/limits/turns.ts';
 import type { Reflector } from '../../core/kube/reflector/reflector.ts';
 import { allEntities, isOwnEntity } from '../entities/compile-external-entities.ts';
 import { mostRemembered } from '../fencing/epochs.ts';
@@ -149,13 +149,17 @@ const maxPageValues = 500_000;
  * The highest epoch in the member now, by consistent reads. Caches are behind after a partition, and the next
  * leader must not repeat an epoch.
  */
-export async function readHighestEpoch(client: Pick<KubeClient, 'request'>): Promise<number> {
-  const found = await Promise.all(collections.map((each) => highestIn(client, each)));
+export async function readHighestEpoch(
+  client: Pick<KubeClient, 'request'>,
+  time: WorkTime,
+): Promise<number> {
+  const found = await Promise.all(collections.map((each) => highestIn(client, time, each)));
   return Math.max(...found);
 }
 
 async function highestIn(
   client: Pick<KubeClient, 'request'>,
+  time: WorkTime,
   { path, query, mayBeMissing }: Collection,
 ): Promise<number> {
   let highest = 0;
@@ -170,12 +174,11 @@ async function highestIn(
     });
     if (mayBeMissing && [403, 404].includes(response.status)) return 0;
     if (response.status !== 200) throw new KubeStatusError('member', `list ${path}`, response);
-    const page = listPageOf(parseBoundedJson(response.body, maxPageValues));
-    if (page === undefined) throw unreachable('member', 'protocol', `${path} is no list`);
-    for (const item of page.items) {
+    const page = await readListPage(response.body, time, { maxValues: maxPageValues }, (item) => {
       const metadata = metaIn(recordIn(item)['metadata']);
       if (mayBeMissing || isOurs({ metadata })) highest = Math.max(highest, epochOf(metadata));
-    }
+    });
+    if (page === undefined) throw unreachable('member', 'protocol', `${path} is no list`);
     if (page.next === '') return highest;
     position = { continue: page.next };
   }

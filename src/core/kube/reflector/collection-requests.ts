@@ -1,10 +1,12 @@
 // The requests of a reflector about one collection: pages of a list, the check of a version, and
 // watches.
 
-import { JsonExcessError, parseBoundedJson } from '../../json/strict-json.ts';
+import { JsonItemError } from '../../json/json-list.ts';
+import { JsonExcessError } from '../../json/strict-json.ts';
+import type { WorkTime } from '../../limits/turns.ts';
 import type { KubeClient, KubeObject, KubeRequest, KubeStream } from '../kube-client.ts';
 import { KubeStatusError } from '../kube-errors.ts';
-import { type ListPage, listPageOf } from '../kube-objects.ts';
+import { type ListHead, maxObjectBytes, maxObjectValues, readListPage } from '../list-page.ts';
 import type { CacheLimits, CacheUsage } from './cache-budget.ts';
 import type { CacheEntry } from './object-cache.ts';
 import { costOf, differenceOf, noCost, sumOf } from './object-cost.ts';
@@ -15,7 +17,7 @@ import { MalformedError, versionedObject } from './watch-event.ts';
 
 /** Defaults of what is kept: 100,000 objects, 256 MiB, and 4,000,000 fields and items. */
 export interface ReflectorLimits extends CacheLimits {
-  /** Of one page and of one event, before `transform`. Both have at most 2,000,000 fields and items too. An object has at most about 1.5 MiB in etcd. Default 16 MiB. */
+  /** Of one page, before `transform`. It has at most 2,000,000 fields and items too. Default 16 MiB. */
   readonly maxPageBytes: number;
   /** Of one list, or of all initial events, before `transform`. Nothing of it is kept. Default 8 GiB, the most that etcd is meant to hold. */
   readonly maxListBytes: number;
@@ -38,8 +40,8 @@ export const defaultLimits: ReflectorLimits = {
   initialSilenceMs: 30_000,
 };
 
-/** Fields and items of one page or event. */
-export const maxPageValues = 2_000_000;
+/** Fields and items of one page. */
+const maxPageValues = 2_000_000;
 /** A server may need a while for a large page. */
 const pageTimeoutMs = 60_000;
 /** Until a watch begins. A server waits 3 s for a version that it has not seen. */
@@ -56,6 +58,8 @@ export interface Collection {
   readonly path: string;
   readonly selectors: Readonly<Record<string, string>>;
   readonly limits: ReflectorLimits;
+  /** What its answers may take of the main thread. */
+  readonly time: WorkTime;
 }
 
 export interface WholeList<T> {
@@ -85,12 +89,7 @@ export async function readList<T extends KubeObject>(
   let version: string | undefined;
   for (let count = 1; ; count++) {
     const query = { limit: String(pageSize), ...position };
-    const { page, bytes, version: pageVersion } = await readPage(collection, query, signal);
-    signal.throwIfAborted();
-    // All pages have the same. With the first one, a watch repeats rather than misses changes.
-    version ??= pageVersion;
-    read += bytes;
-    for (const item of page.items) {
+    const add = (item: unknown): void => {
       const found = versionedObject<T>(item);
       if (found === undefined) {
         throw new MalformedError('an object of a list has no name or resourceVersion');
@@ -99,7 +98,12 @@ export async function readList<T extends KubeObject>(
       const cost = costOf(object);
       kept = differenceOf(sumOf(kept, cost), entries.get(found.key)?.cost ?? noCost);
       entries.set(found.key, { ...found, object, cost });
-    }
+    };
+    const { page, bytes, version: pageVersion } = await readPage(collection, query, signal, add);
+    signal.throwIfAborted();
+    // All pages have the same. With the first one, a watch repeats rather than misses changes.
+    version ??= pageVersion;
+    read += bytes;
     check({ objects: entries.size, ...kept });
     checkRead(maxListBytes, read);
     if (page.next === '') return { version, entries };
@@ -117,7 +121,7 @@ export async function readVersion(
   signal: AbortSignal,
 ): Promise<string> {
   const query = { limit: '1', ...notOlderThanQuery(version) };
-  return (await readPage(collection, query, signal)).version;
+  return (await readPage(collection, query, signal, () => undefined)).version;
 }
 
 /** `unit` is uniform in [0, 1). */
@@ -174,7 +178,8 @@ async function readPage(
   collection: Collection,
   query: Readonly<Record<string, string>>,
   signal: AbortSignal,
-): Promise<{ page: ListPage; bytes: number; version: string }> {
+  each: (item: unknown) => void,
+): Promise<{ page: ListHead; bytes: number; version: string }> {
   const { client, path, selectors, limits } = collection;
   const request: KubeRequest = {
     method: 'GET',
@@ -186,23 +191,38 @@ async function readPage(
   };
   const response = await client.request(request);
   if (response.status !== 200) throw statusError(collection, 'list', response);
-  const page = listPageOf(parsed(response.body));
+  const page = await parsed(response.body, collection, signal, each);
   if (!isResourceVersion(page?.resourceVersion)) {
     throw new MalformedError('the response is no list of Kubernetes with a resourceVersion');
   }
   return { page, bytes: response.body.length, version: page.resourceVersion };
 }
 
-function parsed(body: Buffer): unknown {
+async function parsed(
+  body: Buffer,
+  { time }: Collection,
+  signal: AbortSignal,
+  each: (item: unknown) => void,
+): Promise<ListHead | undefined> {
   try {
-    return parseBoundedJson(body, maxPageValues);
+    return await readListPage(body, time, { maxValues: maxPageValues, signal }, each);
   } catch (error) {
+    if (error instanceof JsonItemError) throw tooLargeObject(error.message);
     // Smaller pages have fewer values.
     if (error instanceof JsonExcessError) throw new ReflectorError('too-large', error.message);
     // The error of JSON.parse quotes the text, which may be a secret.
-    throw new MalformedError('the response is not JSON');
+    if (error instanceof SyntaxError) throw new MalformedError('the response is not JSON');
+    throw error;
   }
 }
+
+/** Smaller pages do not help. */
+export function tooLargeObject(what: string): ReflectorError {
+  return new ReflectorError('over-limit', `the collection has ${what}`);
+}
+
+/** An event has one object, and a few fields around it. */
+export const eventLimits = { maxBytes: maxObjectBytes, maxValues: maxObjectValues };
 
 function notOlderThanQuery(version: string | undefined): Record<string, string> {
   return version === undefined

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { sleep } from '../../clock/clock.ts';
 import type { KubeResponse } from '../kube-client.ts';
-import { ModelServer } from '../../../../test/fakes/memory-kube/model-server.ts';
+import { maxObjectBytes, maxObjectValues } from '../list-page.ts';
+import { type ModelObject, ModelServer } from '../../../../test/fakes/memory-kube/model-server.ts';
 import { cached, reflect, stored } from '../../../../test/fakes/memory-kube/reflected-model.ts';
 
 const item = (name: string, more: object = {}): object => ({
@@ -144,7 +145,8 @@ suite('a reflector of a hostile API server', () => {
     const server = new ModelServer();
     for (const name of ['a', 'b']) server.put(name);
     const real = server.request.bind(server);
-    const tooMany = Buffer.from(`[${'{},'.repeat(1_000_000)}{}]`);
+    const large = item('large', { data: Array.from({ length: 30_000 }, () => ({})) });
+    const tooMany = page(Array.from({ length: 40 }, () => large)).body;
     server.request = async (request) => {
       const answer = await real(request);
       return request.query?.['limit'] === '500' ? { ...answer, body: tooMany } : answer;
@@ -154,6 +156,38 @@ suite('a reflector of a hostile API server', () => {
     assert.deepEqual([failures, server.requests.at(-2)?.['limit']], [['too-large'], '125']);
     assert.deepEqual(cached(reflector), stored(server));
   });
+
+  for (const [what, data] of [
+    ['fields and items', Array.from({ length: maxObjectValues }, () => 0)],
+    ['bytes', 'x'.repeat(maxObjectBytes)],
+  ] as const) {
+    test(`parses no object with too many ${what}, however small the page is`, async () => {
+      const seen: string[] = [];
+      const transform = (object: ModelObject): ModelObject => {
+        seen.push(object.metadata.name);
+        return object;
+      };
+      const { clock, failures, requests } = lists(
+        () => page([item('small'), item('large', { data })], ''),
+        {},
+        { transform },
+      );
+      await clock.advance(0);
+      assert.deepEqual([failures, seen, requests()], [['over-limit'], [], 1]);
+    });
+
+    test(`parses no event whose object has too many ${what}`, async () => {
+      const server = new ModelServer();
+      server.put('a');
+      const { clock, failures, reflector } = reflect(server);
+      await clock.advance(0);
+      const object = { apiVersion: 'v1', kind: 'ConfigMap', ...item('b', { data }) };
+      server.sendText(`${JSON.stringify({ type: 'ADDED', object })}\n`);
+      await clock.advance(0);
+      assert.equal(failures.length, 1);
+      assert.equal(reflector.byKey('default/b'), undefined);
+    });
+  }
 
   test('is not read all the time where lists and events are good and each watch breaks', async () => {
     for (const text of ['<html>\n', '']) {

@@ -6,7 +6,7 @@ import type { KubeObject } from '../kube-client.ts';
 import {
   checkRead,
   type Collection,
-  maxPageValues,
+  eventLimits,
   openWatch,
   readList,
   readVersion,
@@ -219,13 +219,19 @@ export class ReflectorRun<T extends KubeObject> {
         this.#options.observer.watchBegins();
       }
       try {
-        const lines = new JsonLines(maxPageBytes);
+        const lines = new JsonLines(Math.min(maxPageBytes, eventLimits.maxBytes));
         for await (const chunk of stream.body) {
           let hasLine = false;
-          for (const line of lines.push(chunk)) {
-            signal.throwIfAborted();
-            hasLine = true;
-            this.#receive(parseWatchEvent<T>(line, maxPageValues), reading);
+          const slice = collection.time.begin();
+          try {
+            for (const line of lines.push(chunk)) {
+              signal.throwIfAborted();
+              hasLine = true;
+              this.#receive(parseWatchEvent<T>(line, eventLimits.maxValues), reading);
+              if (slice.isOver()) await slice.next(signal);
+            }
+          } finally {
+            await slice.end(signal);
           }
           if (hasLine) heardMs = clock.monotonic();
         }

@@ -3,6 +3,7 @@
 
 import type { Log } from '../../log/log.ts';
 import type { RunningSource, Source, SourceSink } from '../../reconcile/source.ts';
+import { timeOf } from '../cluster-time.ts';
 import type { KubeObject } from '../kube-client.ts';
 import { type BudgetShare, emptyUsage } from './cache-budget.ts';
 import { defaultLimits } from './collection-requests.ts';
@@ -190,6 +191,7 @@ export class Reflector<T extends KubeObject, I extends string = never> {
           ...(fieldSelector !== undefined && { fieldSelector }),
         },
         limits: { ...defaultLimits, ...limits },
+        time: timeOf(client, clock),
       },
       clock,
       random,
