@@ -85,6 +85,16 @@ describe('the status of Federation', () => {
     assert.deepEqual(federationStatus(federation(first), home, [restarted], nowMs + 60_000), first);
   });
 
+  test('keeps when a member was admitted, until it is removed', () => {
+    const first = federationStatus(federation(), home, [member('app1')], nowMs);
+    const later = member('app1', 'Unreachable', { admittedAt: '2026-02-02T00:00:00Z' });
+    const admittedIn = (status: unknown): unknown =>
+      federationStatus(federation(status), home, [later], nowMs).members?.[0]?.admitted;
+    assert.equal(admittedIn(first), '2026-02-01T00:00:00Z');
+    const without = federationStatus(federation(first), home, [], nowMs);
+    assert.equal(admittedIn(without), '2026-02-02T00:00:00Z');
+  });
+
   test('keeps conditions of others', () => {
     const other = {
       type: 'Other',

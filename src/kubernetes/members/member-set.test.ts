@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { timestamp } from '../../api/object.ts';
+import { admittedMembers } from './read-federation.ts';
 import { paths, TestCluster } from './test-cluster.ts';
 import { clusterSet, testLeague } from './test-league.ts';
 
@@ -21,6 +23,17 @@ const service = (name: string, extra: object = {}) => ({
   spec: { ports: [{ port: 80 }] },
   ...extra,
 });
+
+function readFederationMembers(): ReadonlyMap<string, string> {
+  const ids = ['app1', 'app2', 'app3'].map((clusterID) => ({ clusterID }));
+  const members = [
+    { clusterID: 'app1', admitted: '2020-01-01T00:00:00Z' },
+    { clusterID: 'app2', admitted: 'long ago' },
+    7,
+  ];
+  const status = { members } as never;
+  return admittedMembers(ids, { status }, new Map([['app2', 'before']]), 0);
+}
 
 describe('the members of a cluster set', () => {
   test('are those that Federation lists, and are read', async () => {
@@ -85,6 +98,20 @@ describe('the members of a cluster set', () => {
     assert.equal(league.members.get('app1'), before);
     assert.equal(before?.settings.routable, true);
     assert.equal(league.heard.at(-1), 'app1');
+  });
+
+  test('are admitted when they are first listed, or when the status of Federation says', async () => {
+    const league = await started(['app1', 'app2'], 'app1');
+    const admitted = (id: string): string | undefined => league.members.get(id)?.admittedAt;
+    const first = timestamp(league.clock.now());
+    await league.clock.advance(60_000);
+    league.list('app1', 'app2');
+    await league.clock.advance(0);
+    assert.deepEqual([admitted('app1'), admitted('app2')], [first, timestamp(league.clock.now())]);
+    const known = readFederationMembers();
+    assert.equal(known.get('app1'), '2020-01-01T00:00:00Z');
+    assert.equal(known.get('app2'), 'before', 'a status that cannot be read says nothing');
+    assert.equal(known.get('app3'), '1970-01-01T00:00:00Z');
   });
 
   test('get another connection when their server changes', async () => {
