@@ -6,6 +6,7 @@ import { tokenKind } from '../core/access/presets.ts';
 import { tokensCollection } from '../core/access/token-register.ts';
 import { denials } from './audit/denials.ts';
 import { FederationDispatcher } from './listeners/federation-listener.ts';
+import { Answers } from './http/answers.ts';
 import { RequestDispatcher } from './http/request-dispatcher.ts';
 import { Limits } from './http/limits.ts';
 import type { PlaneDispatcher } from './http/plane-dispatcher.ts';
@@ -45,15 +46,11 @@ export function createDispatchers(
   planes: PlaneHost,
   writer: ResourceWriter,
 ): SiteDispatchers {
-  const watches = new Watches({
-    store,
-    clock,
-    random,
-    unread: {
-      withinMs: config.limits.requestSeconds * 1000,
-      maxBytes: config.limits.maxUnreadWatchBytes,
-    },
+  const answers = new Answers(clock, {
+    withinMs: config.limits.requestSeconds * 1000,
+    maxBytes: config.limits.maxUnreadBytes,
   });
+  const watches = new Watches({ store, clock, random, answers });
   const guard = new WatchGuard({
     store,
     clock,
@@ -62,7 +59,7 @@ export function createDispatchers(
   });
   const limits = new Limits(config.limits, clock);
   const adminLimits = new Limits(config.limits, clock);
-  observeServing(metrics, registry.kinds, watches, [limits, adminLimits]);
+  observeServing(metrics, registry.kinds, watches, answers.unread, [limits, adminLimits]);
   const apiRoutes = [
     ...discoveryRoutes({ registry, authorizer, clock, version }),
     ...healthRoutes(health),
@@ -82,6 +79,7 @@ export function createDispatchers(
     random,
     log: log.with({ component: 'api' }),
     metrics,
+    answers,
     bodyWithinMs: config.limits.requestSeconds * 1000,
     resources: new ResourceHandler({
       registry,
@@ -90,7 +88,7 @@ export function createDispatchers(
       random,
       authorizer,
       writer,
-      lister: new Lister(store, clock),
+      lister: new Lister({ store, clock, turns: answers.turns }),
       watches,
       maxRequestBytes: config.limits.maxRequestBytes,
     }),
@@ -104,6 +102,7 @@ export function createDispatchers(
     random,
     log: log.with({ component: 'federation' }),
     metrics,
+    answers,
     limits: new Limits(config.limits, clock),
     // Messages between sites are small, and most callers are strangers.
     bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
@@ -119,6 +118,7 @@ export function createDispatchers(
     random,
     log: log.with({ component: 'web' }),
     metrics,
+    answers,
     limits: new Limits(config.limits, clock),
     bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
     routes: planes.webRoutes,

@@ -4,6 +4,7 @@
 // oracle needs both to be open. So this file uses the dispatcher, handler and writer of a site on
 // an in-memory store, without its listeners and authentication, which have their own tests.
 
+import { Answers } from '../../src/server/http/answers.ts';
 import type { Kind } from '../../src/api/kind.ts';
 import { createRegistry } from '../../src/api/registry.ts';
 import { unauthorized } from '../../src/core/access/denial.ts';
@@ -47,15 +48,17 @@ export async function startOracleSite(kinds: readonly Kind[]): Promise<OracleSit
   await store.commit({
     put: [{ collection: 'oracle.start', name: 'start', encode: () => Buffer.from('{}') }],
   });
+  const answers = new Answers(clock, { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 });
   const watches = new Watches({
     store,
     clock,
     random,
-    unread: { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 },
+    answers,
   });
   const allowed = () => ({ allowed: true, reason: '' });
   const everyoneMay = { authorize: allowed, authorizePath: allowed };
   const front = new RequestDispatcher({
+    answers: answers,
     authorizer: everyoneMay,
     clock,
     random,
@@ -74,7 +77,7 @@ export async function startOracleSite(kinds: readonly Kind[]): Promise<OracleSit
         admit: () => [],
         auditRow: () => undefined,
       }),
-      lister: new Lister(store, clock),
+      lister: new Lister({ store, clock, turns: answers.turns }),
       watches,
       maxRequestBytes: config.limits.maxRequestBytes,
     }),

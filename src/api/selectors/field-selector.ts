@@ -6,6 +6,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import type { Kind } from '../kind.ts';
 import { compareBytes } from '../schema/go-text.ts';
 import { isObject } from '../schema/json.ts';
+import { refuseLongSelector, refuseManyTerms } from './selector-bounds.ts';
 
 export interface FieldSelector {
   /** Whether it selects everything. */
@@ -28,7 +29,10 @@ function fail(message: string): never {
 
 /** Throws HANSA_BAD_REQUEST. */
 export function parseFieldSelector(kind: Kind, text: string): FieldSelector {
-  const terms = splitTerms(text)
+  refuseLongSelector('field', text);
+  const parts = splitTerms(text);
+  refuseManyTerms('field', parts.length);
+  const terms = parts
     .toSorted(compareBytes)
     .filter((part) => part !== '')
     .map((part) => parseTerm(part, text))
@@ -45,7 +49,7 @@ export function parseFieldSelector(kind: Kind, text: string): FieldSelector {
   };
 }
 
-/** Each field is read once an object, however many terms are about it: there may be thousands. */
+/** Each field is read once an object, however many terms are about it: there may be hundreds. */
 function matcherOf(terms: readonly Term[]): FieldSelector['matches'] {
   const equal = new Map<string, Term>();
   const unequal = new Map<string, { readonly path: readonly string[]; values: Set<string> }>();

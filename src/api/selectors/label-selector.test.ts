@@ -113,7 +113,18 @@ suite('a label selector', () => {
   });
 
   test('that is very long is refused at once', () => {
-    assert.throws(() => parseLabelSelector('a,'.repeat(1e6)), /longer than/);
+    assert.throws(() => parseLabelSelector('a,'.repeat(1e6)), /has 2000000 characters/);
+  });
+
+  test('of more than 512 terms and values is refused', () => {
+    const terms = (count: number) => Array.from({ length: count }, (_, at) => `a!=${at}`).join(',');
+    assert.equal(parseLabelSelector(terms(512)).empty, false);
+    assert.throws(
+      () => parseLabelSelector(terms(513)),
+      /The label selector has 513 terms and values/,
+    );
+    const values = Array.from({ length: 513 }, (_, at) => at).join(',');
+    assert.throws(() => parseLabelSelector(`a in (${values})`), /has 513 terms and values/);
   });
 
   test('of many parts selects what each part alone would', () => {
@@ -140,9 +151,9 @@ suite('a label selector', () => {
     );
   });
 
-  test('may have thousands of parts', () => {
-    const many = Array.from({ length: 2300 }, (_, at) => `!k${at}`).join(',');
-    const often = Array.from({ length: 1800 }, (_, at) => `a!=${at}`).join(',');
+  test('may have hundreds of parts', () => {
+    const many = Array.from({ length: 500 }, (_, at) => `!k${at}`).join(',');
+    const often = Array.from({ length: 500 }, (_, at) => `a!=${at}`).join(',');
     for (const selector of [many, often].map(parseLabelSelector))
       for (let object = 0; object < 10_000; object += 1)
         assert.equal(selector.matches({ a: 'x', b: 'y' }), true);

@@ -8,6 +8,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import { checkLabelValue, checkQualifiedName } from '../metadata/names.ts';
 import { type FieldError, invalid, wholeObject } from '../schema/field-error.ts';
 import { compareBytes } from '../schema/go-text.ts';
+import { refuseLongSelector, refuseManyTerms } from './selector-bounds.ts';
 
 type Labels = Readonly<Record<string, string>> | undefined;
 
@@ -33,8 +34,6 @@ interface Token {
 const symbols: ReadonlySet<string> = new Set(['!', '!=', '=', '==', ',', '(', ')', '<', '>']);
 const symbolCharacters = '=!(),><';
 const whitespace = ' \t\r\n';
-/** kube-apiserver bounds the URL; we bound the selector too, since its parts are kept per watch. */
-const maxLength = 16 * 1024;
 
 function fail(message: string): never {
   throw new HansaError('HANSA_BAD_REQUEST', message);
@@ -78,8 +77,12 @@ function assertLabel(key: string, values: readonly string[]): void {
 
 /** Throws HANSA_BAD_REQUEST. */
 export function parseLabelSelector(text: string): LabelSelector {
-  if (text.length > maxLength) fail(`label selector is longer than ${maxLength} characters`);
-  const requirements = new Parser(tokenize(text)).parse();
+  refuseLongSelector('label', text);
+  const tokens = tokenize(text);
+  // Each term ends with a comma, and each value of a set.
+  const commas = tokens.filter((token) => isSymbol(token, ',')).length;
+  refuseManyTerms('label', commas + 1);
+  const requirements = new Parser(tokens).parse();
   const conditions = conditionsOf(requirements);
   const needed = [...conditions.entries()].filter(([, condition]) => condition.needed);
   return {
@@ -88,7 +91,7 @@ export function parseLabelSelector(text: string): LabelSelector {
       for (const [key] of needed)
         if (labels === undefined || !Object.hasOwn(labels, key)) return false;
       // What need not be there can only fail where it is: the labels are looked through, not the
-      // selector, which may have thousands of parts and is asked about thousands of objects.
+      // selector, which may have hundreds of parts and is asked about thousands of objects.
       for (const key in labels) {
         const condition = conditions.get(key);
         if (condition !== undefined && !holds(condition, labels[key] ?? '')) return false;

@@ -37,7 +37,7 @@ export interface Limits {
   readonly maxConnections: number;
   readonly maxConcurrentRequests: number;
   readonly maxWatches: number;
-  readonly maxUnreadWatchBytes: number;
+  readonly maxUnreadBytes: number;
   /** Per caller. 0 means no limit. */
   readonly requestsPerSecond: number;
   readonly recordsPerSecond: number;
@@ -276,7 +276,7 @@ function assemble(values: ValuesOf<typeof siteKeys>): Omit<ServerConfig, 'planes
       maxConnections: values['limits.maxConnections'],
       maxConcurrentRequests: values['limits.maxConcurrentRequests'],
       maxWatches: values['limits.maxWatches'],
-      maxUnreadWatchBytes: values['limits.maxUnreadWatchBytes'],
+      maxUnreadBytes: values['limits.maxUnreadBytes'],
       requestsPerSecond: values['limits.requestsPerSecond'],
       recordsPerSecond: values['limits.recordsPerSecond'],
       requestSeconds: values['limits.requestSeconds'],

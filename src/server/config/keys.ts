@@ -228,10 +228,10 @@ export const siteKeys = {
     default: '5000',
     parse: parseCount(1, 1_000_000),
   }),
-  'limits.maxUnreadWatchBytes': configKey({
+  'limits.maxUnreadBytes': configKey({
     placeholder: 'BYTES',
     meaning:
-      'Maximum number of unread bytes of all watches together. Beyond it, the site ends the watches whose clients have not read for the longest time.',
+      'Maximum number of bytes of answers and watches that clients have not read yet, and a quarter of that per user. Beyond it, the site ends the answers and watches of that user, or of the user with most unread bytes, that have waited longest.',
     default: '64Mi',
     parse: parseBytes(1024 ** 2, 16 * 1024 ** 3),
   }),

@@ -9,12 +9,12 @@ import type { Clock } from '../../core/clock/clock.ts';
 import { type HansaError, toHansaError } from '../../core/errors/error.ts';
 import type { ApiCheck } from '../../core/plane/route-access.ts';
 import type { OpenStreams } from '../listeners/stranger-limits.ts';
+import type { Answers } from './answers.ts';
 import { type Exchange, readBody, refuseLongBody, type Response, takeBody } from './exchange.ts';
 import { identified, refuseImpersonation } from './identified.ts';
 import { respondPlane } from './plane-exchange.ts';
 import type { Room } from './room.ts';
 import type { Route } from './routes.ts';
-import type { UnreadAnswers } from './unread-answers.ts';
 
 /** How long one turn of the event loop handles requests. The others then wait for the next turn. */
 const maxTurnMs = 4;
@@ -23,7 +23,7 @@ export interface BodyRequestsParts {
   readonly clock: Pick<Clock, 'monotonic'>;
   readonly room: Room;
   readonly strangers: OpenStreams | undefined;
-  readonly unread: UnreadAnswers;
+  readonly answers: Answers;
   readonly mayRecord: ((caller: Caller) => void) | undefined;
   /** Answers with an error. */
   readonly refuse: (exchange: Exchange, method: string, error: HansaError) => void;
@@ -199,9 +199,9 @@ export class BodyRequests {
 
   #end(served: Served): void {
     const { exchange, method, startedAt, user } = served;
-    const { room, unread, answered } = this.#parts;
+    const { room, answers, answered } = this.#parts;
     served.user = undefined;
-    if (user !== undefined) unread.hold(exchange.response, () => room.give(user));
+    if (user !== undefined) answers.hold(exchange.response, user, () => room.give(user));
     answered(exchange.response, method, startedAt);
   }
 }

@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
 import { HansaError } from '../../core/errors/error.ts';
+import { sourceOf } from '../../core/access/failure-limit.ts';
 import { anonymous, type Caller } from '../../core/access/identity.ts';
 import type { Clock, Random, Timer } from '../../core/clock/clock.ts';
 import { parseJsonBody } from '../../core/json/json-body.ts';
@@ -15,6 +16,7 @@ import type {
   RouteAuthenticator,
   RouteTarget,
 } from '../../core/plane/route.ts';
+import type { AnswerBody, Answers } from './answers.ts';
 import type { RouteParams } from './routes.ts';
 import { addressOf } from './source-address.ts';
 
@@ -31,6 +33,14 @@ export interface Identify {
   readonly present?: (exchange: Exchange) => PresentedCredential;
 }
 
+/** What the requests of one listener share. */
+export interface ExchangeParts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly bodyWithinMs: number;
+  readonly answers: Answers;
+}
+
 /** Created for every request, so it computes most values on first use. */
 export class Exchange implements RouteTarget {
   readonly request: Request;
@@ -45,6 +55,7 @@ export class Exchange implements RouteTarget {
   readonly clock: Clock;
   /** How long the body may take to arrive. */
   readonly bodyWithinMs: number;
+  readonly answers: Answers;
   /** Repeats the authorization of the route. The host sets it before the handler runs. */
   authorize: ((exchange: Exchange) => void) | undefined;
   /** Of the path. The host sets them before the handler runs. */
@@ -69,7 +80,7 @@ export class Exchange implements RouteTarget {
     path: string,
     query: URLSearchParams,
     identify: Identify,
-    around: { readonly clock: Clock; readonly random: Random; readonly bodyWithinMs: number },
+    around: ExchangeParts,
   ) {
     this.request = request;
     this.response = response;
@@ -77,6 +88,7 @@ export class Exchange implements RouteTarget {
     this.query = query;
     this.clock = around.clock;
     this.bodyWithinMs = around.bodyWithinMs;
+    this.answers = around.answers;
     this.#identify = identify;
     this.#random = around.random;
   }
@@ -126,6 +138,11 @@ export class Exchange implements RouteTarget {
   /** Where the request comes from (source-address.ts). Undefined on the admin socket. */
   get address(): string | undefined {
     return addressOf(this.request);
+  }
+
+  /** Whom the request counts for. Strangers count by address. */
+  get payer(): string {
+    return this.caller === anonymous ? `address ${sourceOf(this.address ?? '')}` : this.caller.user;
   }
 }
 
@@ -242,30 +259,46 @@ export function respond(
   body: Buffer | string,
   extra?: Readonly<Record<string, string>>,
 ): void {
-  const { response, warnings } = exchange;
+  const { response, request } = exchange;
   const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
-  const headers = headersOf(contentType, length, extra);
-  if (warnings.length > 0) headers['warning'] = warnings.map((text) => `299 - ${quoted(text)}`);
+  const headers = headersOf(contentType, extra, exchange.warnings);
+  headers['content-length'] = length;
   // The compatibility layer of HTTP/2 has the same methods with narrower types.
   (response as ServerResponse).writeHead(status, headers);
-  if (exchange.request.method === 'HEAD') response.end();
-  // Only ASCII has as many bytes as characters. It needs no conversion.
-  else if (typeof body === 'string' && length === body.length)
-    (response as ServerResponse).end(body, 'latin1');
-  else (response as ServerResponse).end(body);
+  if (request.method === 'HEAD') response.end();
+  else exchange.answers.end(response, exchange.payer, body, length);
 }
 
-/** The headers of every response. */
+/** Responds with a body that is made while the client reads it. Resolves when all of it is written. */
+export async function respondInPieces(
+  exchange: Exchange,
+  status: number,
+  contentType: string,
+  body: AnswerBody,
+): Promise<void> {
+  const { response, request, warnings } = exchange;
+  const writeHead = (): void => {
+    const headers = headersOf(contentType, undefined, warnings);
+    if (body.length !== undefined) headers['content-length'] = body.length;
+    (response as ServerResponse).writeHead(status, headers);
+  };
+  if (request.method === 'HEAD') {
+    writeHead();
+    response.end();
+  } else await exchange.answers.send(response, exchange.payer, writeHead, body);
+}
+
+/** The headers of every response, besides its length. */
 export function headersOf(
   contentType: string,
-  length: number,
   extra: Readonly<Record<string, string>> | undefined,
+  warnings: readonly string[],
 ): Record<string, string | number | string[]> {
-  const headers = {
+  const headers: Record<string, string | number | string[]> = {
     'content-type': contentType,
-    'content-length': length,
     'cache-control': 'no-cache, private',
   };
+  if (warnings.length > 0) headers['warning'] = warnings.map((text) => `299 - ${quoted(text)}`);
   return extra === undefined ? headers : Object.assign(headers, extra);
 }
 

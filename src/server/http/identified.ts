@@ -2,7 +2,6 @@
 // authenticator that must wait.
 
 import { forbiddenImpersonation } from '../../core/access/denial.ts';
-import { sourceOf } from '../../core/access/failure-limit.ts';
 import type { OpenStreams } from '../listeners/stranger-limits.ts';
 import type { Exchange } from './exchange.ts';
 import type { Room } from './room.ts';
@@ -35,7 +34,7 @@ async function identifiedLater(
 ): Promise<boolean> {
   // Handled below, unless there is no room.
   waiting.catch(() => undefined);
-  const leave = room.enter(false, `address ${sourceOf(exchange.address ?? '')}`);
+  const leave = room.enter(false, exchange.payer);
   try {
     await waiting;
     return true;

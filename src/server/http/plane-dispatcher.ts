@@ -11,6 +11,7 @@ import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { FederationRoute, WebRoute } from '../../core/plane/route.ts';
 import { type Directories, federationCheck } from '../../core/plane/route-access.ts';
+import type { Answers } from './answers.ts';
 import {
   Exchange,
   type Identify,
@@ -33,6 +34,7 @@ export interface PlaneDispatcherParts {
   readonly metrics: Metrics;
   readonly limits: Limits;
   readonly bodyWithinMs: number;
+  readonly answers: Answers;
   readonly routes: readonly (FederationRoute | WebRoute)[];
   /** Finds the peer or agent behind a caller. */
   readonly directories?: Directories;
@@ -245,7 +247,9 @@ export class PlaneDispatcher {
     respondJson(exchange, httpStatusOf(error), statusOf(error));
   }
 
-  #observe({ response }: Exchange, route: string, startedAt: number): void {
+  #observe(exchange: Exchange, route: string, startedAt: number): void {
+    const { response } = exchange;
+    this.#parts.answers.hold(response, exchange.payer, nothing);
     let served = this.#served.get(route);
     if (served === undefined) {
       served = { route, counts: new Map() };
@@ -257,6 +261,8 @@ export class PlaneDispatcher {
   }
 }
 
+/** An answer that is sent slowly keeps no place: its memory is limited, and most callers are strangers. */
+const nothing = (): void => undefined;
 /** Routes of this dispatcher check callers themselves. */
 const nobody: Identify = { find: () => anonymous, refusal: () => unauthorized('nobody') };
 

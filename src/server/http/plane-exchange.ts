@@ -198,7 +198,10 @@ function readyToSend(answer: PlaneResponse): ReadyToSend {
   const known = ready.get(answer);
   if (known !== undefined) return known;
   const body = Buffer.from(answer.body as string);
-  const headers = headersOf(answer.contentType, body.length, answer.headers);
+  const headers = {
+    ...headersOf(answer.contentType, answer.headers, []),
+    'content-length': body.length,
+  };
   const made = {
     headers: Object.entries(headers).flatMap(([name, value]) => [name, String(value)]),
     body: body.toString('latin1'),

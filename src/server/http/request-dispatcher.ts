@@ -3,7 +3,6 @@
 
 import { apiVersion } from '../../api/object.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
-import { sourceOf } from '../../core/access/failure-limit.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
@@ -12,8 +11,10 @@ import type { Metrics } from '../../core/metrics/metrics.ts';
 import { type ApiCheck, apiCheck } from '../../core/plane/route-access.ts';
 import type { ResourceHandler, ResourceRequest } from '../resources/handler.ts';
 import type { OpenStreams } from '../listeners/stranger-limits.ts';
+import type { Answers } from './answers.ts';
 import {
   Exchange,
+  type ExchangeParts,
   type Identify,
   parseQuery,
   type Request,
@@ -27,7 +28,6 @@ import type { Limits } from './limits.ts';
 import { Room } from './room.ts';
 import { RouteTable, type Route } from './routes.ts';
 import { httpStatusOf, statusOf } from './status.ts';
-import { UnreadAnswers } from './unread-answers.ts';
 import { abandonBody, isBeyondLastAnswer } from './unread-body.ts';
 
 export interface RequestDispatcherParts {
@@ -35,7 +35,8 @@ export interface RequestDispatcherParts {
   readonly random: Random;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Timeout for receiving a body and for the client to read the response. Default: one minute. */
+  readonly answers: Answers;
+  /** Timeout for receiving a body. Default: one minute. */
   readonly bodyWithinMs?: number;
   readonly resources: ResourceHandler;
   readonly routes: readonly Route[];
@@ -73,21 +74,19 @@ interface RouteSeries {
 export class RequestDispatcher {
   readonly #parts: RequestDispatcherParts;
   readonly #routes: RouteTable<CheckedRoute>;
-  readonly #around: ConstructorParameters<typeof Exchange>[5];
+  readonly #around: ExchangeParts;
   readonly #requests;
   readonly #durations;
   /** By verb and HTTP status. */
   readonly #series = new Map<string, Map<number, RouteSeries>>();
-  readonly #unread: UnreadAnswers;
   /** Number of waiting responses, by connection. */
   readonly #queues = new WeakMap<object, { length: number }>();
   #draining = false;
 
   constructor(parts: RequestDispatcherParts) {
     this.#parts = parts;
-    const { clock, random, bodyWithinMs = 60_000 } = parts;
-    this.#around = { clock, random, bodyWithinMs };
-    this.#unread = new UnreadAnswers(clock, bodyWithinMs);
+    const { clock, random, answers, bodyWithinMs = 60_000 } = parts;
+    this.#around = { clock, random, answers, bodyWithinMs };
     this.#routes = new RouteTable(
       parts.routes.map((route) => ({ ...route, check: apiCheck(route, parts.authorizer) })),
     );
@@ -123,7 +122,7 @@ export class RequestDispatcher {
       clock: this.#parts.clock,
       room,
       strangers,
-      unread: this.#unread,
+      answers: this.#parts.answers,
       mayRecord: this.#parts.mayRecord,
       refuse: (exchange, method, error) => this.#refuse(exchange, method, error),
       answered: (response, method, startedAt) => {
@@ -208,7 +207,7 @@ export class RequestDispatcher {
       if (isLongQueue) throw longQueue();
       if (isPublic(found)) {
         if (strangers?.admit(request) === false) return;
-        leave = room.enter(false, `address ${sourceOf(exchange.address ?? '')}`);
+        leave = room.enter(false, exchange.payer);
       } else {
         const isIn = identified(exchange, room, strangers);
         if (isIn !== true && !(await isIn)) return;
@@ -221,7 +220,7 @@ export class RequestDispatcher {
       this.#refuse(exchange, method, toHansaError(caught));
     } finally {
       if (leave !== undefined) {
-        if (!isWatch) this.#unread.hold(response, leave);
+        if (!isWatch) this.#parts.answers.hold(response, exchange.payer, leave);
         else if (response.writableEnded) leave();
       }
     }

@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { after, suite, test } from 'node:test';
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+import { Answers } from './answers.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import {
@@ -97,6 +98,7 @@ after(() => {
 async function scene() {
   const denials: string[] = [];
   const dispatcher = new FederationDispatcher({
+    answers: new Answers(systemClock, { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 }),
     clock: systemClock,
     random: systemRandom,
     log: silentLog,

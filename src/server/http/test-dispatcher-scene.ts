@@ -2,6 +2,7 @@
 
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { Answers } from './answers.ts';
 import { unauthorized } from '../../core/access/denial.ts';
 import { type Caller, personCaller } from '../../core/access/identity.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
@@ -58,6 +59,7 @@ export class DispatcherScene {
     const bound = [this.#hostBound('/things/here'), this.#hostBound('/things/whole', 100)];
     const routes = [...bound, plain, open];
     const dispatcher = new RequestDispatcher({
+      answers: new Answers(clock, { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 }),
       clock,
       random: new SeededRandom('dispatcher'),
       log: createLog({ clock, sink: { write: () => {} }, level: 'error', format: 'json' }),

@@ -8,6 +8,7 @@ import {
   createSecureServer,
 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
+import { Answers } from './answers.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { HansaError } from '../../core/errors/error.ts';
@@ -148,6 +149,7 @@ export async function scene({ strangersCount = false, methods = rpcs } = {}) {
     clock,
   );
   const dispatcher = new FederationDispatcher({
+    answers: new Answers(clock, { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 }),
     clock,
     random: systemRandom,
     log: silentLog,

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect as connectHttp2, createSecureServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { after, suite, test } from 'node:test';
+import { Answers } from '../http/answers.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import {
@@ -109,6 +110,7 @@ async function scene() {
   const denials: Denial[] = [];
   const suspended = new Set<string>();
   const dispatcher = new FederationDispatcher({
+    answers: new Answers(systemClock, { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 }),
     clock: systemClock,
     random: systemRandom,
     log: silentLog,

@@ -3,12 +3,14 @@
 import type { Kind } from '../../api/kind.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { Limits } from '../http/limits.ts';
+import type { UnreadBudget } from '../http/unread-output.ts';
 import type { Watches } from '../resources/watches.ts';
 
 export function observeServing(
   metrics: Metrics,
   kinds: readonly Kind[],
   watches: Watches,
+  unread: UnreadBudget,
   limits: readonly Limits[],
 ): void {
   metrics.observe(
@@ -19,10 +21,10 @@ export function observeServing(
   );
   metrics.observe(
     {
-      name: 'hansa_api_watch_unread_bytes',
-      help: 'Bytes written to watches that clients have not read yet.',
+      name: 'hansa_unread_bytes',
+      help: 'Bytes of answers and watches that clients have not read yet.',
     },
-    (report) => report({}, watches.unreadBytes),
+    (report) => report({}, unread.bytes),
   );
   metrics.observe(
     {

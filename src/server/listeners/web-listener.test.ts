@@ -4,6 +4,7 @@ import { request } from 'node:https';
 import { connect as connectHttp2 } from 'node:http2';
 import { after, suite, test } from 'node:test';
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
+import { Answers } from '../http/answers.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { credentialOf, type Forged, forge, purposes } from '../../core/identity/x509/test-forge.ts';
@@ -98,6 +99,7 @@ async function scene(first: Forged | undefined, requestsPerSecond = 0) {
   const certificate = new Kept(first);
   const metrics = new MetricsRegistry();
   const dispatcher = webDispatcher({
+    answers: new Answers(systemClock, { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 }),
     clock: systemClock,
     random: systemRandom,
     log: silentLog,

@@ -9,6 +9,7 @@ import { systemClock as clock } from '../../core/clock/system.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { Store } from '../../core/store/store.ts';
+import { Answers } from '../http/answers.ts';
 import { Exchange } from '../http/exchange.ts';
 import { ResourceHandler } from './handler.ts';
 import { Lister } from './lister.ts';
@@ -23,6 +24,7 @@ interface Boat {
 
 const kind = { ...boatKind, liveStatus: ['state'] };
 const random = new SeededRandom('handler');
+const answers = new Answers(clock, { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 });
 const server = createServer();
 let store: Store;
 
@@ -41,12 +43,12 @@ before(async () => {
       admit: () => [],
       auditRow: () => undefined,
     }),
-    lister: new Lister(store, clock),
+    lister: new Lister({ store, clock, turns: answers.turns }),
     watches: new Watches({
       store,
       clock,
       random,
-      unread: { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 },
+      answers,
     }),
     maxRequestBytes: 4096,
   });
@@ -56,7 +58,7 @@ before(async () => {
   };
   server.on('request', (incoming, response) => {
     const { pathname, searchParams } = new URL(incoming.url ?? '/', 'http://site');
-    const around = { clock, random, bodyWithinMs: 1000 };
+    const around = { clock, random, answers, bodyWithinMs: 1000 };
     const exchange = new Exchange(incoming, response, pathname, searchParams, identify, around);
     const asked = handler.parse(incoming.method ?? '', pathname.slice(1), searchParams);
     assert.ok(asked);
@@ -95,13 +97,13 @@ test('every answer about an object has its facts: of a read, of a write, and of 
   });
   store.facts.merge('boats', 'kogge', { uid: metadata.uid, state: 'at sea' });
   const change = { spec: { berths: 3 } };
-  const answers = {
+  const given = {
     // kubectl diff holds the first two against each other.
     read: await ask('GET', '/boats/kogge'),
     tried: await ask('PATCH', '/boats/kogge?dryRun=All', change),
     written: await ask('PATCH', '/boats/kogge', change),
   };
-  const states = Object.entries(answers).map(([how, { status }]) => [how, status?.state]);
+  const states = Object.entries(given).map(([how, { status }]) => [how, status?.state]);
   assert.deepEqual(Object.fromEntries(states), {
     read: 'at sea',
     tried: 'at sea',

@@ -3,19 +3,20 @@
 
 import type { Kind } from '../../api/kind.ts';
 import { withLiveStatus } from '../../api/live-status.ts';
-import { apiVersion, group, type Json, timestamp } from '../../api/object.ts';
+import { group, type Json, timestamp } from '../../api/object.ts';
 import type { Registry } from '../../api/registry.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
 import { forbidden } from '../../core/access/denial.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
-import { type Exchange, readBody, respond } from '../http/exchange.ts';
+import { type Exchange, readBody, respond, respondInPieces } from '../http/exchange.ts';
 import { type ChangeInput, checkName, patchTypeOf, patchWith, replaceWith } from './changes.ts';
 import { mediaTypeOf } from '../../core/plane/media-types.ts';
 import { decodeObject, objectMediaTypes, parseBody } from './decode.ts';
 import { badRequest, methodNotAllowed, notFound, unsupportedMediaType } from './errors.ts';
-import { type Lister, selectionOf, tooLargeVersion } from './lister.ts';
+import { ListBody, listHead } from './list-body.ts';
+import { type Lister, listMetadata, type Page, selectionOf, tooLargeVersion } from './lister.ts';
 import { type ObjectDraft, objectOf } from './object-of.ts';
 import { deleteOptions } from './delete-options.ts';
 import { listOptions, type WriteOptions, writeOptions } from './options.ts';
@@ -25,8 +26,11 @@ import {
   encode,
   type Form,
   includeObjectOf,
+  listForm,
+  maxLaidOutCharacters,
   negotiate,
   partialMetadata,
+  type RowOptions,
   tableOf,
 } from './present.ts';
 import type { Watches } from './watches.ts';
@@ -85,7 +89,7 @@ export class ResourceHandler {
         this.#get(exchange, kind, name);
         return;
       case 'list':
-        this.#list(exchange, kind);
+        await this.#list(exchange, kind);
         return;
       case 'watch':
         this.#watch(exchange, request);
@@ -180,51 +184,58 @@ export class ResourceHandler {
         ? object
         : form.as === 'metadata'
           ? partialMetadata(object)
-          : tableOf(
-              kind,
-              [object],
-              { resourceVersion: object.metadata.resourceVersion ?? '' },
-              this.#tableOptions(exchange),
-            );
+          : tableOf(kind, object, { ...this.#rowOptions(exchange), withColumns: true });
     respond(exchange, status, contentTypeOf(form), encode(form, value));
   }
 
-  #tableOptions(exchange: Exchange) {
-    return {
-      nowMs: this.#parts.clock.now(),
-      include: includeObjectOf(exchange.query),
-      withColumns: true,
-    };
+  #rowOptions(exchange: Exchange): RowOptions {
+    return { nowMs: this.#parts.clock.now(), include: includeObjectOf(exchange.query) };
   }
 
-  #list(exchange: Exchange, kind: Kind): void {
+  #list(exchange: Exchange, kind: Kind): void | Promise<void> {
     const form = negotiate(exchange.request.headers.accept, 'list');
     const options = listOptions(exchange.query);
-    const page = this.#parts.lister.page(kind, options, selectionOf(kind, options));
-    if (form.as === 'object' && form.encoding === 'json') {
-      respond(exchange, 200, 'application/json', this.#parts.lister.jsonBody(kind, page));
-      return;
+    const selection = selectionOf(kind, options);
+    // The common case costs no promise.
+    if (selection === undefined)
+      return this.#respondPage(exchange, kind, form, this.#parts.lister.page(kind, options));
+    return this.#parts.lister
+      .select(kind, options, selection, exchange.payer)
+      .then((page) => this.#respondPage(exchange, kind, form, page));
+  }
+
+  #respondPage(exchange: Exchange, kind: Kind, form: Form, page: Page): void | Promise<void> {
+    if (form.as !== 'object' || form.encoding !== 'json') {
+      return this.#respondItems(exchange, kind, form, page, page.entries, (entry) =>
+        this.#live(kind, objectOf(entry)),
+      );
     }
-    const metadata = {
-      ...(page.continueToken === undefined ? {} : { continue: page.continueToken }),
-      ...(page.remainingItemCount === undefined
-        ? {}
-        : { remainingItemCount: page.remainingItemCount }),
-      resourceVersion: String(page.revision),
-    };
-    const objects = page.entries.map((entry) => this.#live(kind, objectOf(entry)));
-    const value =
-      form.as === 'table'
-        ? tableOf(kind, objects, metadata, this.#tableOptions(exchange))
-        : form.as === 'metadata'
-          ? {
-              kind: 'PartialObjectMetadataList',
-              apiVersion: 'meta.k8s.io/v1',
-              metadata,
-              items: objects.map(partialMetadata),
-            }
-          : { apiVersion, kind: `${kind.kind}List`, metadata, items: objects };
-    respond(exchange, 200, contentTypeOf(form), encode(form, value));
+    const body = this.#parts.lister.body(kind, page);
+    if (!Buffer.isBuffer(body)) return respondInPieces(exchange, 200, 'application/json', body);
+    respond(exchange, 200, 'application/json', body);
+  }
+
+  #respondItems<T>(
+    exchange: Exchange,
+    kind: Kind,
+    form: Form,
+    page: Page,
+    items: readonly T[],
+    objectFor: (item: T) => ObjectDraft,
+  ): void | Promise<void> {
+    const list = listForm(form, kind, listMetadata(page), this.#rowOptions(exchange));
+    let bytes = 0;
+    for (const { value } of page.entries) bytes += value.length;
+    // Only a short list is laid out as YAML. JSON is also YAML (YAML 1.2 section 1.3).
+    if (form.encoding === 'yaml' && bytes <= maxLaidOutCharacters) {
+      const value = { ...list.head, [list.field]: items.map((item) => list.item(objectFor(item))) };
+      respond(exchange, 200, contentTypeOf(form), encode(form, value));
+      return undefined;
+    }
+    const body = new ListBody(this.#parts.clock, listHead(list.head, list.field), items, (item) =>
+      Buffer.from(JSON.stringify(list.item(objectFor(item)))),
+    );
+    return respondInPieces(exchange, 200, contentTypeOf(form), body);
   }
 
   #watch(exchange: Exchange, request: ResourceRequest): void {
@@ -341,25 +352,28 @@ export class ResourceHandler {
     const form = negotiate(exchange.request.headers.accept, 'list');
     const listing = listOptions(exchange.query);
     const options = deleteOptions(exchange.query, await this.#deleteBody(exchange, request));
-    const page = this.#parts.lister.page(kind, listing, selectionOf(kind, listing));
+    const selection = selectionOf(kind, listing);
+    const { lister } = this.#parts;
+    const page =
+      selection === undefined
+        ? lister.page(kind, listing)
+        : await lister.select(kind, listing, selection, exchange.payer);
     const context = this.#context(exchange, 'delete', plainOptions);
-    const items: Json[] = [];
+    const deleted: ObjectDraft[] = [];
     for (const entry of page.entries) {
       try {
         const { last } = await this.#parts.writer.delete(kind, entry.name, options, context);
-        items.push(last as Json);
+        deleted.push(last);
       } catch (error) {
         // Another caller has already deleted it.
         if (!(error instanceof HansaError && error.code === 'HANSA_NOT_FOUND')) throw error;
       }
     }
-    const metadata = { continue: '', resourceVersion: String(page.revision) };
-    respond(
-      exchange,
-      200,
-      contentTypeOf(form),
-      encode(form, { apiVersion, kind: `${kind.kind}List`, metadata, items }),
-    );
+    const { revision } = page;
+    const rest = { continueToken: '', remainingItemCount: undefined };
+    const objects: Form = { as: 'object', encoding: form.encoding };
+    const whole = { ...rest, revision, entries: page.entries };
+    await this.#respondItems(exchange, kind, objects, whole, deleted, (object) => object);
   }
 
   async #deleteBody(exchange: Exchange, request: ResourceRequest): Promise<Json | undefined> {

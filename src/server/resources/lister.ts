@@ -7,13 +7,17 @@ import { withLiveStatus } from '../../api/live-status.ts';
 import { apiVersion } from '../../api/object.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { stepMs, type WorkTurns } from '../../core/limits/work-turns.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { Entry, Listing, Store } from '../../core/store/store.ts';
 import { jsonSyntaxError } from '../../core/json/json-syntax-error.ts';
+import type { AnswerBody } from '../http/answers.ts';
 import { badRequest } from './errors.ts';
+import { ListBody, listHead } from './list-body.ts';
 import { type ObjectDraft, objectOf } from './object-of.ts';
 import type { ListOptions } from './options.ts';
 import { parseResourceVersion } from './parameters.ts';
+import { WholeList } from './whole-list.ts';
 
 export interface Selection {
   readonly labels: LabelSelector | undefined;
@@ -45,6 +49,15 @@ export interface Page {
   readonly remainingItemCount: number | undefined;
 }
 
+/** `metadata` of a list. */
+export function listMetadata({ continueToken, remainingItemCount, revision }: Page) {
+  return {
+    ...(continueToken === undefined ? {} : { continue: continueToken }),
+    ...(remainingItemCount === undefined ? {} : { remainingItemCount }),
+    resourceVersion: String(revision),
+  };
+}
+
 /** How long a chunked list stays consistent, as in kube-apiserver with its default compaction. */
 const snapshotLifeMs = 5 * 60_000;
 /** Bounds the number of snapshots that clients can create. Each holds only references to entries. */
@@ -55,23 +68,81 @@ interface Snapshot {
   readonly expiresAt: number;
 }
 
+/** Part of a listing, before it is cut into pages. */
+interface Located {
+  readonly listing: Listing;
+  readonly revision: number;
+  /** Index of the first entry. */
+  readonly first: number;
+}
+
+export interface ListerParts {
+  readonly store: Store;
+  readonly clock: Pick<Clock, 'monotonic'>;
+  readonly turns: WorkTurns;
+}
+
 export class Lister {
   readonly #store: Store;
-  readonly #clock: Clock;
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #turns: WorkTurns;
   readonly #snapshots = new Map<string, Snapshot>();
-  readonly #bodies = new WeakMap<readonly Entry[], { revision: number; body: Buffer }>();
-
+  /** The newest body of each kind. */
+  readonly #whole = new Map<string, WholeList>();
   readonly #live = new WeakMap<object, { readonly entry: Entry; readonly bytes: Buffer }>();
 
-  constructor(store: Store, clock: Clock) {
+  constructor({ store, clock, turns }: ListerParts) {
     this.#store = store;
     this.#clock = clock;
+    this.#turns = turns;
   }
 
-  page(kind: Kind, options: ListOptions, selection: Selection | undefined): Page {
-    if (options.continueToken !== '') return this.#next(kind, options, selection);
+  /** O(log n) to find the start. */
+  page(kind: Kind, options: ListOptions): Page {
+    const { listing, revision, first } = this.#locate(kind, options);
+    const { entries } = listing;
+    const end = options.limit > 0 ? first + options.limit : entries.length;
+    const isWhole = first === 0 && end >= entries.length;
+    const chosen = isWhole ? entries : entries.slice(first, end);
+    return this.#cut(kind, listing, revision, chosen, end, true);
+  }
+
+  /** Looks at the objects in turns with the work for other users. */
+  async select(
+    kind: Kind,
+    options: ListOptions,
+    selection: Selection,
+    user: string,
+  ): Promise<Page> {
+    const { listing, revision, first } = this.#locate(kind, options);
+    const { entries } = listing;
+    const limit = options.limit > 0 ? options.limit : entries.length;
+    const chosen: Entry[] = [];
+    let at = first;
+    let end = entries.length;
+    const name = selection.fields?.name;
+    if (name !== undefined) {
+      at = Math.max(first, lowerBound(entries, name));
+      end = Math.min(end, at + 1);
+    }
+    const step = async (): Promise<boolean> => {
+      const untilMs = this.#clock.monotonic() + stepMs;
+      while (at < end && chosen.length < limit) {
+        const entry = entries[at] as Entry;
+        if (selects(selection, objectOf(entry))) chosen.push(entry);
+        at += 1;
+        if (at % lookEvery === 0 && this.#clock.monotonic() >= untilMs) return true;
+      }
+      return false;
+    };
+    while (await this.#turns.run(user, step));
+    return this.#cut(kind, listing, revision, chosen, at < end ? at : entries.length, false);
+  }
+
+  #locate(kind: Kind, options: ListOptions): Located {
+    if (options.continueToken !== '') return this.#next(kind, options);
     const listing = this.#listingFor(kind, options);
-    return this.#cut(kind, listing, listing.revision, '', options.limit, selection);
+    return { listing, revision: listing.revision, first: 0 };
   }
 
   #listingFor(kind: Kind, options: ListOptions): Listing {
@@ -89,7 +160,7 @@ export class Lister {
     return snapshot.listing;
   }
 
-  #next(kind: Kind, options: ListOptions, selection: Selection | undefined): Page {
+  #next(kind: Kind, options: ListOptions): Located {
     const { revision, start } = parseContinue(options.continueToken);
     if (options.resourceVersion !== '' && options.resourceVersion !== '0') {
       throw badRequest('specifying resource version is not allowed when using continue');
@@ -97,7 +168,7 @@ export class Lister {
     // Revision -1: the client accepted an inconsistent remainder.
     if (revision === -1) {
       const listing = this.#store.list(kind.plural);
-      return this.#cut(kind, listing, listing.revision, start, options.limit, selection);
+      return { listing, revision: listing.revision, first: lowerBound(listing.entries, start) };
     }
     const snapshot = this.#snapshots.get(`${kind.plural}@${revision}`);
     if (snapshot === undefined || snapshot.expiresAt < this.#clock.monotonic()) {
@@ -105,46 +176,28 @@ export class Lister {
         details: { continueToken: continueFrom(-1, start) },
       });
     }
-    return this.#cut(kind, snapshot.listing, revision, start, options.limit, selection);
+    const { listing } = snapshot;
+    return { listing, revision, first: lowerBound(listing.entries, start) };
   }
 
-  /** O(log n) to find the start, then O(items visited). */
+  /** The page of `chosen`, after which the list continues at index `end`. */
   #cut(
     kind: Kind,
     listing: Listing,
     revision: number,
-    start: string,
-    limit: number,
-    selection: Selection | undefined,
+    chosen: readonly Entry[],
+    end: number,
+    countsRest: boolean,
   ): Page {
-    const { entries } = listing;
-    const first = start === '' ? 0 : lowerBound(entries, start);
-    if (limit <= 0) {
-      const rest = first === 0 ? entries : entries.slice(first);
-      return {
-        entries:
-          selection === undefined
-            ? rest
-            : rest.filter((entry) => selects(selection, objectOf(entry))),
-        revision,
-        continueToken: undefined,
-        remainingItemCount: undefined,
-      };
-    }
-    const chosen: Entry[] = [];
-    let at = first;
-    for (; at < entries.length && chosen.length < limit; at += 1) {
-      const entry = entries[at] as Entry;
-      if (selection === undefined || selects(selection, objectOf(entry))) chosen.push(entry);
-    }
-    if (at >= entries.length)
+    const next = listing.entries[end];
+    if (next === undefined)
       return { entries: chosen, revision, continueToken: undefined, remainingItemCount: undefined };
     this.#keep(kind, revision, listing);
     return {
       entries: chosen,
       revision,
-      continueToken: continueFrom(revision, (entries[at] as Entry).name),
-      remainingItemCount: selection === undefined ? entries.length - at : undefined,
+      continueToken: continueFrom(revision, next.name),
+      remainingItemCount: countsRest ? listing.entries.length - end : undefined,
     };
   }
 
@@ -161,31 +214,24 @@ export class Lister {
   }
 
   /**
-   * The encoded body of a page. Cached for whole collections until an object changes, except for kinds
-   * with facts, which change without an event.
+   * The body of a page as JSON. All clients share that of a whole collection, except for kinds with facts,
+   * which change without an event.
    */
-  jsonBody(kind: Kind, page: Page): Buffer {
-    const known = kind.liveStatus === undefined ? this.#bodies.get(page.entries) : undefined;
-    if (known !== undefined && known.revision === page.revision && page.continueToken === undefined)
-      return known.body;
-    const metadata = {
-      continue: page.continueToken ?? '',
-      ...(page.remainingItemCount === undefined
-        ? {}
-        : { remainingItemCount: page.remainingItemCount }),
-      resourceVersion: String(page.revision),
+  body(kind: Kind, page: Page): Buffer | AnswerBody {
+    const { entries } = page;
+    const headAt = (): string => {
+      const metadata = { continue: '', ...listMetadata(page) };
+      return listHead({ apiVersion, kind: `${kind.kind}List`, metadata }, 'items');
     };
-    const head = `{"apiVersion":"${apiVersion}","kind":"${kind.kind}List","metadata":${JSON.stringify(metadata)},"items":[`;
-    const parts: Buffer[] = [Buffer.from(head)];
-    page.entries.forEach((entry, index) => {
-      if (index > 0) parts.push(comma);
-      parts.push(this.#bytesOf(kind, entry));
-    });
-    parts.push(listEnd);
-    const body = Buffer.concat(parts);
-    if (page.continueToken === undefined && kind.liveStatus === undefined)
-      this.#bodies.set(page.entries, { revision: page.revision, body });
-    return body;
+    if (kind.liveStatus !== undefined || entries !== this.#store.list(kind.plural).entries)
+      return new ListBody(this.#clock, headAt(), entries, (entry) => this.#bytesOf(kind, entry));
+    let whole = this.#whole.get(kind.plural);
+    if (whole?.entries !== entries) {
+      whole?.retire();
+      whole = new WholeList(entries);
+      this.#whole.set(kind.plural, whole);
+    }
+    return whole.body(page.revision, headAt);
   }
 
   #bytesOf(kind: Kind, entry: Entry): Buffer {
@@ -203,8 +249,8 @@ export class Lister {
   }
 }
 
-const comma = Buffer.from(',');
-const listEnd = Buffer.from(']}\n');
+/** The clock is read for every eighth object only. */
+const lookEvery = 8;
 
 function lowerBound(entries: readonly Entry[], name: string): number {
   const wanted = Buffer.from(name);

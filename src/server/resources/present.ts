@@ -3,7 +3,7 @@
 
 import { stringify } from 'yaml';
 import type { Kind } from '../../api/kind.ts';
-import type { Json } from '../../api/object.ts';
+import { apiVersion, type Json } from '../../api/object.ts';
 import { tableColumns, tableRow } from '../../api/documents/table.ts';
 import { mediaRanges } from '../../core/plane/media-types.ts';
 import { notAcceptable, notAcceptableForm } from './errors.ts';
@@ -63,8 +63,8 @@ export function contentTypeOf(form: Form): string {
   return form.encoding === 'json' ? 'application/json' : 'application/yaml';
 }
 
-/** Larger responses are not formatted, which would block the event loop for 100 ms per megabyte. */
-const maxLaidOutCharacters = 64 * 1024;
+/** Larger responses are not formatted as YAML, which would block the event loop for 100 ms per megabyte. */
+export const maxLaidOutCharacters = 64 * 1024;
 
 /** JSON is also YAML (YAML 1.2 section 1.3), so a large YAML response is plain JSON. */
 export function encode(form: Form, value: unknown): string {
@@ -90,22 +90,60 @@ export function partialMetadata(object: ObjectDraft): Json {
   };
 }
 
+export interface RowOptions {
+  readonly nowMs: number;
+  readonly include: IncludeObject;
+}
+
 export function tableOf(
   kind: Kind,
-  objects: readonly ObjectDraft[],
-  metadata: Json,
-  options: { nowMs: number; include: IncludeObject; withColumns: boolean },
+  object: ObjectDraft,
+  options: RowOptions & { readonly withColumns: boolean },
 ): Json {
+  const metadata = { resourceVersion: object.metadata.resourceVersion ?? '' };
+  return {
+    ...tableHead(metadata, options.withColumns ? kind : undefined),
+    rows: [rowOf(kind, object, options)],
+  };
+}
+
+function tableHead(metadata: Json, kind: Kind | undefined): { readonly [key: string]: Json } {
   return {
     kind: 'Table',
     apiVersion: metaVersion,
     metadata,
-    columnDefinitions: options.withColumns ? (tableColumns(kind) as unknown as Json) : null,
-    rows: objects.map((object) => ({
-      cells: tableRow(kind, object, options.nowMs) as Json,
-      object: rowObject(object, options.include),
-    })),
+    columnDefinitions: kind === undefined ? null : (tableColumns(kind) as unknown as Json),
   };
+}
+
+function rowOf(kind: Kind, object: ObjectDraft, { nowMs, include }: RowOptions): Json {
+  return {
+    cells: tableRow(kind, object, nowMs) as Json,
+    object: rowObject(object, include),
+  };
+}
+
+/** A list in one form: all but its items, the field of the items, and one item. */
+export interface ListForm {
+  readonly head: { readonly [key: string]: Json };
+  readonly field: string;
+  readonly item: (object: ObjectDraft) => Json;
+}
+
+export function listForm(form: Form, kind: Kind, metadata: Json, options: RowOptions): ListForm {
+  if (form.as === 'table') {
+    return {
+      head: tableHead(metadata, kind),
+      field: 'rows',
+      item: (object) => rowOf(kind, object, options),
+    };
+  }
+  if (form.as === 'metadata') {
+    const head = { kind: 'PartialObjectMetadataList', apiVersion: metaVersion, metadata };
+    return { head, field: 'items', item: partialMetadata };
+  }
+  const head = { apiVersion, kind: `${kind.kind}List`, metadata };
+  return { head, field: 'items', item: (object) => object as Json };
 }
 
 function rowObject(object: ObjectDraft, include: IncludeObject): Json {

@@ -72,6 +72,15 @@ export class EventLines {
     this.#now = now;
   }
 
+  /** Whether each line is one that all watchers share. */
+  get arePlain(): boolean {
+    return (
+      this.#selection === undefined &&
+      this.#form.as === 'object' &&
+      this.#kind.liveStatus === undefined
+    );
+  }
+
   /** Undefined if the selector matches the object neither before nor after the change. */
   ofChange(change: Change): Buffer | undefined {
     if (this.#selection === undefined) {
@@ -108,8 +117,7 @@ export class EventLines {
     if (this.#form.as === 'metadata') return partialMetadata(object);
     const withColumns = !this.#sentColumns;
     this.#sentColumns = true;
-    const metadata = { resourceVersion: object.metadata.resourceVersion ?? '' };
-    return tableOf(this.#kind, [object], metadata, {
+    return tableOf(this.#kind, object, {
       nowMs: this.#now(),
       include: this.#include,
       withColumns,

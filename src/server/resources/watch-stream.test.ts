@@ -5,8 +5,9 @@ import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { settle, VirtualClock } from '../../core/clock/virtual.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { openStore } from '../../core/store/open.ts';
+import { Answers } from '../http/answers.ts';
 import type { Exchange } from '../http/exchange.ts';
-import { selectionOf } from './lister.ts';
+import { type Selection, selectionOf } from './lister.ts';
 import { encodeObject } from './object-of.ts';
 import { listOptions } from './options.ts';
 import { boatKind as kind } from './test-kind.ts';
@@ -84,8 +85,8 @@ async function scene(maxBytes = 64 * 1024 ** 2) {
   const clock = new VirtualClock();
   const random = new SeededRandom('watch-stream');
   const store = await openStore({ driver: 'memory' }, { clock });
-  const unread = { withinMs: 60_000, maxBytes };
-  const watches = new Watches({ store, clock, random, unread });
+  const answers = new Answers(clock, { withinMs: 60_000, maxBytes });
+  const watches = new Watches({ store, clock, random, answers });
   const write = async (names: readonly string[], filler = kilobyte): Promise<void> => {
     await store.commit({
       put: names.map((name) => ({
@@ -106,13 +107,13 @@ async function scene(maxBytes = 64 * 1024 ** 2) {
     await turns();
   };
   let mayWatch = true;
-  const open = async (query = ''): Promise<Reader> => {
+  const open = async (query = '', payer = 'ada', selection?: Selection): Promise<Reader> => {
     const reader = new Reader();
     const parameters = new URLSearchParams(query);
-    const exchange = { response: reader, query: parameters } as unknown as Exchange;
+    const exchange = { response: reader, query: parameters, payer } as unknown as Exchange;
     const options = listOptions(parameters);
     const form = { as: 'object', encoding: 'json' } as const;
-    watches.serve(exchange, kind, options, selectionOf(kind, options), form, () => {
+    watches.serve(exchange, kind, options, selection ?? selectionOf(kind, options), form, () => {
       if (!mayWatch) throw new HansaError('HANSA_FORBIDDEN', 'no more');
     });
     await turns();
@@ -122,7 +123,7 @@ async function scene(maxBytes = 64 * 1024 ** 2) {
     mayWatch = false;
     for (const watch of watches.open) watch.recheck();
   };
-  return { clock, store, watches, write, open, forbid };
+  return { clock, store, unread: answers.unread, watches, write, open, forbid };
 }
 
 const names = (count: number, prefix = 'b') =>
@@ -130,18 +131,18 @@ const names = (count: number, prefix = 'b') =>
 
 suite('a watch', () => {
   test('that is not read gets one chunk of what is there, and the rest as it reads', async () => {
-    const { write, open, watches } = await scene();
+    const { write, open, unread } = await scene();
     await write(names(500));
     const reader = await open();
     assert.equal(reader.chunks.length, 1);
     assert.ok(reader.bytes < 40 * 1024, `${reader.bytes} bytes wait`);
-    assert.ok(watches.unreadBytes < 40 * 1024);
+    assert.ok(unread.bytes < 40 * 1024);
     await reader.readAll();
     assert.deepEqual(
       reader.events,
       names(500).map((name) => `ADDED ${name}`),
     );
-    assert.equal(watches.unreadBytes, 0);
+    assert.equal(unread.bytes, 0);
   });
 
   test('tells what is there, where that ends, and then what happened meanwhile', async () => {
@@ -165,6 +166,28 @@ suite('a watch', () => {
     assert.deepEqual(reader.events, ['ADDED d00499']);
   });
 
+  test('with a selector takes turns with those of other users', async () => {
+    const { write, open } = await scene();
+    await write(names(500), '');
+    const users: string[] = [];
+    const selectionOfUser = (user: string): Selection => ({
+      labels: {
+        empty: false,
+        matches: () => {
+          users.push(user);
+          return false;
+        },
+      },
+      fields: undefined,
+    });
+    const all = Array.from({ length: 20 }, () => open('', 'eve', selectionOfUser('eve')));
+    await Promise.all([...all, open('', 'ada', selectionOfUser('ada'))]);
+    for (let turn = 0; turn < 200 && users.length < 10_500; turn += 1) await turns();
+    assert.equal(users.length, 10_500);
+    const before = users.slice(0, users.lastIndexOf('ada'));
+    assert.ok(before.filter((user) => user === 'eve').length < 1000);
+  });
+
   test('keeps order and loses nothing when its client reads slowly', async () => {
     const { clock, write, open } = await scene();
     const reader = await open();
@@ -182,14 +205,14 @@ suite('a watch', () => {
   });
 
   test('is ended when nothing of it was read for the time that answers have', async () => {
-    const { clock, write, open, watches } = await scene();
+    const { clock, write, open, unread, watches } = await scene();
     const reader = await open();
     await write(['a']);
     await pass(clock, 59_999);
     assert.equal(reader.destroyed, false);
     await pass(clock, 1);
     assert.equal(reader.destroyed, true);
-    assert.equal(watches.unreadBytes, 0);
+    assert.equal(unread.bytes, 0);
     assert.equal(watches.count(kind.plural), 0);
   });
 
@@ -211,16 +234,18 @@ suite('a watch', () => {
     assert.equal(reader.destroyed, true);
   });
 
-  test('is ended when all watches together leave too much unread, the longest unread first', async () => {
-    const { write, open, watches } = await scene(100 * 1024);
+  test('is ended when the watches of its user leave too much unread, the longest unread first', async () => {
+    const { write, open, unread } = await scene(400 * 1024);
     await write(names(100));
+    const other = await open('', 'bo');
     const readers: Reader[] = [];
     for (let count = 0; count < 8; count += 1) readers.push(await open());
+    assert.equal(other.destroyed, false);
     assert.deepEqual(
       readers.map(({ destroyed }) => destroyed),
       [true, true, true, true, true, false, false, false],
     );
-    assert.ok(watches.unreadBytes <= 100 * 1024);
+    assert.ok(unread.bytes <= 140 * 1024);
   });
 
   test('that has read everything ends with a bookmark, one that is behind ends without', async () => {

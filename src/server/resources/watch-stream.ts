@@ -7,11 +7,12 @@ import type { Kind } from '../../api/kind.ts';
 import type { Clock, Random, Timer } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
 import type { Change, Entry, Store, Watch } from '../../core/store/store.ts';
+import type { WorkTurns } from '../../core/limits/work-turns.ts';
 import type { Exchange } from '../http/exchange.ts';
+import type { UnreadBudget, UnreadOutput } from '../http/unread-output.ts';
 import { type Selection, selects } from './lister.ts';
 import { objectOf } from './object-of.ts';
 import type { ListOptions } from './options.ts';
-import type { UnreadWatch, UnreadWatches } from './unread-watches.ts';
 import { errorLine, type EventLines } from './watch-events.ts';
 import type { GuardedWatch } from './watch-guard.ts';
 import type { Outlet, WatchPump } from './watch-pump.ts';
@@ -21,7 +22,7 @@ const maxBehindBytes = 8 * 1024 * 1024;
 /** Size of one write. A client that reads 1 KB per second stays within the default deadline of a minute. */
 const chunkBytes = 32 * 1024;
 /** Maximum number of objects per turn, because a selector may match none of many. */
-const maxLooked = 256;
+const maxLooked = { plain: 256, costly: 32 };
 /** Memory for the reference to a pending change. */
 const referenceBytes = 64;
 /** kube-apiserver's --min-request-timeout: a watch without a timeout lasts one to two times this. */
@@ -33,7 +34,9 @@ export interface StreamParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly pump: WatchPump;
-  readonly unread: UnreadWatches;
+  /** For watches that look at objects or render them. */
+  readonly turns: WorkTurns;
+  readonly unread: UnreadBudget;
 }
 
 /** The objects that exist when a watch begins, from `at` on. */
@@ -43,11 +46,12 @@ interface Initial {
   at: number;
 }
 
-export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
+export class WatchStream implements GuardedWatch, Outlet, UnreadOutput {
   readonly kind: Kind;
   onEnd: () => void = () => {};
   readonly #parts: StreamParts;
   readonly #response: ServerResponse;
+  readonly #user: string;
   readonly #options: ListOptions;
   readonly #lines: EventLines;
   readonly #check: () => void;
@@ -76,6 +80,7 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
     this.#check = check;
     this.#parts = parts;
     this.#response = exchange.response as ServerResponse;
+    this.#user = exchange.payer;
     this.#options = options;
     this.#lines = lines;
     this.#response.on('close', () => this.#closed());
@@ -135,7 +140,8 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
   #queue(): void {
     if (this.#queued || this.#writing) return;
     this.#queued = true;
-    this.#parts.pump.add(this);
+    if (this.#lines.arePlain) this.#parts.pump.add(this);
+    else void this.#parts.turns.run(this.#user, async () => this.flush());
   }
 
   flush(): void {
@@ -149,8 +155,11 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
     this.#writing = true;
     this.#parts.unread.hold(
       this,
+      this.#user,
       bytes.length + (this.#waiting.length - this.#next) * referenceBytes,
     );
+    // It was cut off by the budget.
+    if (this.#ended) return;
     this.#response.write(bytes, () => {
       this.#writing = false;
       this.#parts.unread.release(this);
@@ -166,7 +175,8 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
   #nextChunk(): Buffer | undefined {
     const lines: Buffer[] = [];
     let length = 0;
-    for (let looked = 0; looked < maxLooked && length < chunkBytes; looked += 1) {
+    const most = this.#lines.arePlain ? maxLooked.plain : maxLooked.costly;
+    for (let looked = 0; looked < most && length < chunkBytes; looked += 1) {
       if (!this.#isBehind) break;
       const line =
         this.#initial === undefined ? this.#nextChange() : this.#nextInitial(this.#initial);
@@ -236,7 +246,7 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
   /** The last bytes also have a deadline. */
   #finish(bytes: Buffer): void {
     this.#stop();
-    this.#parts.unread.hold(this, bytes.length);
+    this.#parts.unread.hold(this, this.#user, bytes.length);
     this.#response.end(bytes, () => this.#parts.unread.release(this));
   }
 

@@ -4,12 +4,12 @@ import type { ServerResponse } from 'node:http';
 import type { Kind } from '../../api/kind.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import type { Store } from '../../core/store/store.ts';
+import type { Answers } from '../http/answers.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Selection } from './lister.ts';
 import type { ListOptions } from './options.ts';
 import { parseResourceVersion } from './parameters.ts';
 import { contentTypeOf, type Form, includeObjectOf } from './present.ts';
-import { UnreadWatches, type UnreadWatchLimits } from './unread-watches.ts';
 import { EventLines } from './watch-events.ts';
 import type { GuardedWatch } from './watch-guard.ts';
 import { WatchPump } from './watch-pump.ts';
@@ -19,29 +19,24 @@ export interface WatchesParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  readonly unread: UnreadWatchLimits;
+  readonly answers: Pick<Answers, 'unread' | 'turns'>;
 }
 
 export class Watches {
   readonly #parts: WatchesParts;
   readonly #around: StreamParts;
-  readonly #unread: UnreadWatches;
   readonly #open = new Set<WatchStream>();
 
   constructor(parts: WatchesParts) {
     this.#parts = parts;
-    this.#unread = new UnreadWatches(parts.clock, parts.unread);
-    this.#around = { ...parts, pump: new WatchPump(parts.clock), unread: this.#unread };
+    const { unread, turns } = parts.answers;
+    this.#around = { ...parts, pump: new WatchPump(parts.clock), unread, turns };
   }
 
   count(plural: string): number {
     let count = 0;
     for (const stream of this.#open) if (stream.kind.plural === plural) count += 1;
     return count;
-  }
-
-  get unreadBytes(): number {
-    return this.#unread.bytes;
   }
 
   /** The open watches, for the guard. */

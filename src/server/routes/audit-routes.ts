@@ -8,7 +8,7 @@ import type { Audit } from '../../core/audit/log.ts';
 import type { AuditQuery } from '../../core/audit/query.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { AuditLog } from '../../core/store/store.ts';
-import { type Exchange, respond, respondJson } from '../http/exchange.ts';
+import { respondInPieces, respondJson } from '../http/exchange.ts';
 import type { Route } from '../http/routes.ts';
 import { sitePaths } from './paths.ts';
 
@@ -67,42 +67,18 @@ export function auditRoutes(parts: {
         const peer = readPeer(exchange.query);
         const earlierSize = readEarlier(exchange.query);
         const checkpoint = await audit.checkpoint();
-        if (exchange.request.method === 'HEAD') {
-          respond(exchange, 200, 'application/x-ndjson', '');
-          return;
-        }
-        const { response } = exchange;
-        response.setHeader('content-type', 'application/x-ndjson');
-        response.setHeader('cache-control', 'no-cache, private');
         const pieces =
           peer === undefined
             ? exportLog(auditLog, checkpoint, audit.verifier, parts.cosigned())
             : exportPeer(auditLog, checkpoint, audit.verifier, { peer, earlierSize });
-        for await (const piece of pieces) {
-          if (response.destroyed) return;
-          // Waits for a slow reader instead of buffering.
-          if (!(response.write as (chunk: Buffer) => boolean).call(response, piece))
-            await drained(exchange);
-        }
-        response.end();
+        await respondInPieces(exchange, 200, 'application/x-ndjson', {
+          keptBytes: 0,
+          isLong: true,
+          next: async () => (await pieces.next()).value,
+        });
       },
     },
   ];
-}
-
-/** Cuts off a client that reads nothing for the request timeout. */
-function drained({ response, clock, bodyWithinMs }: Exchange): Promise<void> {
-  return new Promise((resolve) => {
-    const late = clock.timer(bodyWithinMs, () => response.destroy());
-    const done = (): void => {
-      late.cancel();
-      response.off('drain', done);
-      response.off('close', done);
-      resolve();
-    };
-    response.on('drain', done);
-    response.on('close', done);
-  });
 }
 
 function readQuery(query: URLSearchParams): AuditQuery {

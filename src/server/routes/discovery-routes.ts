@@ -40,10 +40,10 @@ export function discoveryRoutes({
 }: DiscoveryParts): readonly Route[] {
   const routes: Route[] = [];
   const aggregated = new Map(
-    [...aggregatedDiscovery(registry)].map(([path, document]) => [path, JSON.stringify(document)]),
+    [...aggregatedDiscovery(registry)].map(([path, document]) => [path, encoded(document)]),
   );
   for (const [path, document] of discoveryDocuments(registry)) {
-    const body = JSON.stringify(document);
+    const body = encoded(document);
     const whole = aggregated.get(path);
     routes.push({
       method: 'GET',
@@ -68,9 +68,14 @@ export function discoveryRoutes({
   return [...routes, ...reviewRoutes(authorizer, clock)];
 }
 
+/** Bytes that all answers share. */
+function encoded(document: unknown): Buffer {
+  return Buffer.from(JSON.stringify(document));
+}
+
 /** A client that asks by hash may cache the response forever, because other content has another hash. */
 function immutable(path: string, document: unknown): Route {
-  const body = JSON.stringify(document);
+  const body = encoded(document);
   const digest = hash('sha256', body).toUpperCase();
   const etag = `"${digest}"`;
   return {

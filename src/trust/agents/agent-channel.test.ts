@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { type ClientHttp2Session, connect, createSecureServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { suite, test, type TestContext } from 'node:test';
+import { Answers } from '../../server/http/answers.ts';
 import { FromAgentSchema, type ToAgent, ToAgentSchema } from '../../../proto/gen/agent_pb.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { connectPath } from '../../core/agent/limits.ts';
@@ -102,6 +103,7 @@ async function site(t: TestContext, agents: readonly string[] = ['crane', 'hoist
   stops.push(() => channel.stop());
   const denials: string[] = [];
   const dispatcher = new FederationDispatcher({
+    answers: new Answers(clock, { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 }),
     ...common,
     limits: new Limits(
       { maxConcurrentRequests: 10, maxWatches: 1000, requestsPerSecond: 0 },

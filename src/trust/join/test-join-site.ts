@@ -12,6 +12,7 @@ import {
 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { connect as tlsConnect, type TLSSocket } from 'node:tls';
+import { Answers } from '../../server/http/answers.ts';
 import { RegisterUsingSPIFFEMethodRequestSchema } from '../../../proto/gen/join_pb.ts';
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
 import type { Kind } from '../../api/kind.ts';
@@ -172,6 +173,7 @@ export async function joinSite(options: JoinSiteOptions = {}) {
     timer: () => ({ cancel: () => undefined }),
   };
   const front = new FederationDispatcher({
+    answers: new Answers(clock, { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 }),
     clock: patient,
     random: systemRandom,
     log: silentLog,

@@ -32,7 +32,7 @@ import { describeJwt } from '../../workload/svids/issuer.ts';
 import { JwtRecordLimit } from '../../workload/svids/jwt-record-limit.ts';
 import type { AgentEntries } from '../agent-entries.ts';
 import { signingTranscript } from '../sign-transcript.ts';
-import { WorkTurns } from './work-turns.ts';
+import { WorkTurns } from '../../../core/limits/work-turns.ts';
 
 export interface SignForAgentParts
   extends Pick<PlaneContext, 'trustDomain' | 'clock' | 'log' | 'metrics'> {

@@ -1,12 +1,14 @@
-// Shares one time budget among all batches that the site signs: together they work for a few
-// milliseconds, and then I/O gets a turn. Otherwise a hundred agents block the site a hundred times as
-// long as one.
+// Shares one time budget among all long tasks of one type, such as the batches that the site signs, or the
+// lists that it renders: together they work for a few milliseconds, and then I/O gets a turn. Otherwise a
+// hundred callers block the site a hundred times as long as one.
 
-import type { Clock } from '../../../core/clock/clock.ts';
-import { yieldToEventLoop } from '../../../core/clock/yield-to-event-loop.ts';
+import type { Clock } from '../clock/clock.ts';
+import { yieldToEventLoop } from '../clock/yield-to-event-loop.ts';
 
 /** The amount of work in one turn of the event loop. */
 export const workMs = 5;
+/** The amount of work in one step, at most. A step that loops looks at the clock. */
+export const stepMs = 1;
 
 interface Turn {
   readonly sinceMs: number;

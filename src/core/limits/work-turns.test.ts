@@ -1,17 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { yieldToEventLoop } from '../../../core/clock/yield-to-event-loop.ts';
-import { putEntry } from '../../workload/test-workload-site.ts';
+import { mostPerTurn } from './test-most-per-turn.ts';
 import { WorkTurns, workMs } from './work-turns.ts';
-import {
-  crane,
-  exporter,
-  newKey,
-  onCrane,
-  refusals,
-  requestOf,
-  signingSite,
-} from './test-signing-site.ts';
 
 /** Time that passes only with work. */
 function scene() {
@@ -23,27 +13,7 @@ function scene() {
   return { work, step };
 }
 
-/** The most that is counted between two turns of the event loop, until the work is done. */
-async function mostPerTurn(
-  start: () => Promise<unknown>,
-  counted: { readonly count: number },
-): Promise<number> {
-  const state = { isDone: false };
-  let most = 0;
-  await yieldToEventLoop();
-  // Before the work starts, so that this loop runs first in each turn.
-  let next = yieldToEventLoop();
-  const done = start().finally(() => (state.isDone = true));
-  for (let before = 0; !state.isDone; before = counted.count) {
-    await next;
-    next = yieldToEventLoop();
-    most = Math.max(most, counted.count - before);
-  }
-  await done;
-  return most;
-}
-
-suite('the work of all batches', () => {
+suite('the work of all callers', () => {
   test('stays within one budget per turn of the event loop', async () => {
     const { work, step } = scene();
     const counted = { count: 0 };
@@ -115,27 +85,5 @@ suite('the work of all batches', () => {
     await work.run('quick', () => step(1));
     thread.resolve('ready');
     assert.equal(await slow, 'ready');
-  });
-});
-
-suite('many batches at once', () => {
-  test('sign no more in one turn of the event loop than one batch does', async (t) => {
-    const site = await signingSite(t);
-    await putEntry(site.store, 'web', onCrane);
-    const key = await newKey();
-    const counted = { count: 0 };
-    site.hooks.signsForMs = () => {
-      counted.count++;
-      return 1;
-    };
-    const request = requestOf(Array.from({ length: 12 }, () => ({ entry: 'uid-web', key })));
-    const start = async () => {
-      const batches = Array.from({ length: 20 }, () => site.sign(crane, request, exporter));
-      for (const response of await Promise.all(batches)) {
-        assert.deepEqual(new Set(refusals(response)), new Set([undefined]));
-      }
-    };
-    assert.ok((await mostPerTurn(start, counted)) <= workMs);
-    assert.equal(counted.count, 240);
   });
 });
