@@ -98,7 +98,8 @@ export class PeeringSite {
   }
 
   /** A request of somebody without a certificate. */
-  call(path: string, body: string, headers: Record<string, string> = {}): Promise<number> {
+  call(path: string, body: string, more: Record<string, string> = {}): Promise<number> {
+    const headers = { 'content-type': 'application/json', ...more };
     return new Promise((resolve, reject) => {
       const request = httpsRequest(
         new URL(path, this.federationUrl),

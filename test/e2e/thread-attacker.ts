@@ -63,7 +63,8 @@ export class Attacker {
     body: string | Uint8Array,
     headers: Readonly<Record<string, string>> = {},
   ): Promise<Told> {
-    return this.#request(site, { method: 'POST', path, headers, body: Buffer.from(body) });
+    const all = { 'content-type': 'application/json', ...headers };
+    return this.#request(site, { method: 'POST', path, headers: all, body: Buffer.from(body) });
   }
 
   get(site: Pick<WorkloadSite, 'url'>, path: string, headers = {}): Promise<Told> {

@@ -84,6 +84,7 @@ function reviewRoute(
     authenticator: parts.callers,
     rowless: true,
     readsBody: maxReviewBytes,
+    checksMediaType: true,
     handle: (request) => answerReview(parts, version, request, nameOf(request)),
   });
 }

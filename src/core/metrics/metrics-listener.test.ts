@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { test, type TestContext } from 'node:test';
+import { suite, test, type TestContext } from 'node:test';
 import { systemClock } from '../clock/system.ts';
 import type { Metrics } from './metrics.ts';
 import { MetricsRegistry } from './registry.ts';
@@ -74,4 +74,35 @@ test('metrics that cannot be made are not told by half, and the site goes on', a
   const url = await listen(t, broken);
   await assert.rejects(fetch(url).then((answer) => answer.text()));
   assert.equal((await fetch(url.replace('/metrics', '/healthz'))).status, 200);
+});
+
+suite('web pages', () => {
+  const ask = (url: string, headers: Record<string, string>): Promise<number | undefined> =>
+    new Promise((resolve, reject) => {
+      request(url, { headers }, (answer) => {
+        answer.resume();
+        resolve(answer.statusCode);
+      })
+        .on('error', reject)
+        .end();
+    });
+
+  for (const host of ['127.0.0.1:9464', 'localhost', 'localhost:9464', '[::1]:9464', '10.1.2.3']) {
+    test(`may not ask, but who asks ${host} may`, async (t) => {
+      assert.equal(await ask(await listen(t, registryOf(1)), { host }), 200);
+    });
+  }
+
+  for (const headers of [
+    { host: 'evil.example' },
+    { host: 'evil.example:9464' },
+    { host: '127.0.0.1.evil.example' },
+    { host: 'a b' },
+    { host: '127.0.0.1', origin: 'https://evil.example' },
+    { host: '127.0.0.1', origin: 'null' },
+  ]) {
+    test(`with ${JSON.stringify(headers)} are refused`, async (t) => {
+      assert.equal(await ask(await listen(t, registryOf(1)), headers), 403);
+    });
+  }
 });

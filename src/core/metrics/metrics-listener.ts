@@ -1,6 +1,7 @@
 // The handler of the metrics listener: /metrics, /healthz, /livez and /readyz, without authentication.
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { isIP } from 'node:net';
 import type { Clock } from '../clock/clock.ts';
 import { yieldToEventLoop } from '../clock/yield-to-event-loop.ts';
 import { type Health, readiness } from './health.ts';
@@ -23,7 +24,9 @@ export function metricsListener(
       });
       response.end(request.method === 'HEAD' ? undefined : body);
     };
-    if (request.method !== 'GET' && request.method !== 'HEAD') answer(405, plain, 'only GET\n');
+    if (isFromWebPage(request)) answer(403, plain, 'ask by address or as localhost\n');
+    else if (request.method !== 'GET' && request.method !== 'HEAD')
+      answer(405, plain, 'only GET\n');
     else if (path === '/metrics') {
       // Closes the connection rather than end an incomplete response.
       sendMetrics(metrics, clock, request, response).catch(() => response.destroy());
@@ -33,6 +36,22 @@ export function metricsListener(
       answer(status, plain, body);
     } else answer(404, plain, 'not found; available: /metrics, /healthz, /livez, /readyz\n');
   };
+}
+
+/**
+ * Whether a web page sent the request, through a browser on this machine: a page of another site, or one whose
+ * name was pointed at this machine (DNS rebinding). Names that reach another address are those of its network.
+ */
+function isFromWebPage({ headers, socket }: IncomingMessage): boolean {
+  if (headers.origin !== undefined) return true;
+  const { host } = headers;
+  if (host === undefined || !isLoopback(socket.localAddress ?? '')) return false;
+  const name = URL.parse(`http://${host}`)?.hostname.replace(/^\[|\]$/g, '') ?? '';
+  return name !== 'localhost' && isIP(name) === 0;
+}
+
+function isLoopback(address: string): boolean {
+  return address === '::1' || /^(::ffff:)?127\./.test(address);
 }
 
 /** Maximum time before the event loop runs other work. */

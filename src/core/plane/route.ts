@@ -199,6 +199,8 @@ export interface ApiRouteOptions {
    * A handler that then answers at once costs no promise. Without it, the handler reads the body itself.
    */
   readonly readsBody?: number;
+  /** The handler checks Content-Type, as Kubernetes does. Otherwise the server requires application/json. */
+  readonly checksMediaType?: true;
 }
 
 /** The web listener asks for no certificate: its routes are public. */

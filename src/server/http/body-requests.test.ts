@@ -7,6 +7,7 @@ import { after, before, suite, test } from 'node:test';
 import type { Caller } from '../../core/access/identity.ts';
 import { DispatcherScene, guest, statusAndBody, turns } from './test-dispatcher-scene.ts';
 
+const json = 'content-type: application/json';
 const scene = new DispatcherScene();
 before(() => scene.start());
 after(() => scene.stop());
@@ -47,7 +48,7 @@ suite('a route whose body the site reads', () => {
   test('answers in order where requests come at once, and refuses what its handler refuses', async () => {
     scene.reset();
     const head = (more: string, body: string) =>
-      `POST /things/whole HTTP/1.1\r\n${asAda.join('\r\n')}\r\n${more}content-length: ${body.length}\r\n\r\n${body}`;
+      `POST /things/whole HTTP/1.1\r\n${asAda.join('\r\n')}\r\ncontent-type: application/json\r\n${more}content-length: ${body.length}\r\n\r\n${body}`;
     const text = await scene.converse([
       head('', 'one') + head('x-fail: yes\r\n', 'two') + head('connection: close\r\n', 'three'),
     ]);
@@ -58,7 +59,7 @@ suite('a route whose body the site reads', () => {
 
   test('lets other work run where requests that come at once take long', async () => {
     const head = (more: string) =>
-      `POST /things/whole HTTP/1.1\r\n${asAda.join('\r\n')}\r\n${more}content-length: 2\r\n\r\nok`;
+      `POST /things/whole HTTP/1.1\r\n${asAda.join('\r\n')}\r\ncontent-type: application/json\r\n${more}content-length: 2\r\n\r\nok`;
     const requests = head('') + head('') + head('connection: close\r\n');
     const eventsOf = async (handlerMs: number): Promise<string> => {
       scene.reset();
@@ -82,7 +83,7 @@ suite('a route whose body the site reads', () => {
       const socket = scene.connect();
       socket.on('error', () => undefined);
       socket.write(
-        `POST /things/whole HTTP/1.1\r\n${asAda.join('\r\n')}\r\ncontent-length: 50\r\n\r\nabc`,
+        `POST /things/whole HTTP/1.1\r\n${asAda.join('\r\n')}\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\nabc`,
         () => socket.destroy(),
       );
       return once(socket, 'close');
@@ -109,7 +110,7 @@ suite('a route whose body the site reads', () => {
   });
 
   const whole = (more: string, body = 'ok', host = 'a') =>
-    `POST /things/whole HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ada\r\n${more}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+    `POST /things/whole HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ada\r\ncontent-type: application/json\r\n${more}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
   const last = 'connection: close\r\n';
   const statusesIn = (text: string) =>
     [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
@@ -178,7 +179,7 @@ suite('a route whose body the site reads', () => {
       scene.guests.set('g', () => guest);
       const handled: string[] = [];
       scene.onHandle = () => void handled.push(path);
-      const complete = `POST ${path} HTTP/1.1\r\nHost: a\r\nX-Guest: slow\r\ncontent-length: 2\r\n\r\nok`;
+      const complete = `POST ${path} HTTP/1.1\r\nHost: a\r\nX-Guest: slow\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\nok`;
       // One caller gets a quarter of the places.
       for (let round = 0; round < 3; round++) {
         const gate = Promise.withResolvers<Caller>();
@@ -207,7 +208,7 @@ suite('a route whose body the site reads', () => {
     lines: readonly string[],
     parts: readonly string[],
   ): Promise<[number, string]> {
-    const head = ['POST /things/whole HTTP/1.1', ...asAda, ...lines, 'connection: close'];
+    const head = ['POST /things/whole HTTP/1.1', ...asAda, json, ...lines, 'connection: close'];
     return scene.converse([`${head.join('\r\n')}\r\n\r\n`, ...parts]).then(statusAndBody);
   }
 });

@@ -15,6 +15,7 @@ import { identified, refuseImpersonation } from './identified.ts';
 import { respondPlane } from './plane-exchange.ts';
 import type { Room } from './room.ts';
 import type { Route } from './routes.ts';
+import { refuseForeignPage, requireJson } from './web-pages.ts';
 
 /** How long one turn of the event loop handles requests. The others then wait for the next turn. */
 const maxTurnMs = 4;
@@ -103,12 +104,14 @@ export class BodyRequests {
 
   #check(served: Served): void {
     const { exchange, route, limit } = served;
+    refuseForeignPage(exchange);
     refuseImpersonation(exchange);
     const { caller } = exchange;
     this.#parts.room.take(caller.user);
     served.user = caller.user;
     if (route.rowless !== true) this.#parts.mayRecord?.(caller);
     route.check(caller, exchange);
+    if (route.checksMediaType !== true) requireJson(exchange.request);
     refuseLongBody(exchange, limit);
   }
 

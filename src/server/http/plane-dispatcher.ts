@@ -26,6 +26,7 @@ import { answerFederation, answerPlane } from './plane-exchange.ts';
 import { type Found, type RouteParams, RouteTable } from './routes.ts';
 import { httpStatusOf, statusOf } from './status.ts';
 import { abandonBody, isBeyondLastAnswer } from './unread-body.ts';
+import { refuseForeignPage, requireJson } from './web-pages.ts';
 
 export interface PlaneDispatcherParts {
   readonly clock: Clock;
@@ -169,6 +170,8 @@ export class PlaneDispatcher {
     const answer = async (): Promise<void> => {
       limits.take(exchange);
       leave = () => limits.give();
+      refuseForeignPage(exchange);
+      requireJson(exchange.request);
       const leaveShare = this.#settings.share?.(exchange);
       leave = () => {
         limits.give();

@@ -29,6 +29,7 @@ import { Room } from './room.ts';
 import { RouteTable, type Route } from './routes.ts';
 import { httpStatusOf, statusOf } from './status.ts';
 import { abandonBody, isBeyondLastAnswer } from './unread-body.ts';
+import { refuseForeignPage, requireJson } from './web-pages.ts';
 
 export interface RequestDispatcherParts {
   readonly clock: Clock;
@@ -211,6 +212,7 @@ export class RequestDispatcher {
       } else {
         const isIn = identified(exchange, room, strangers);
         if (isIn !== true && !(await isIn)) return;
+        refuseForeignPage(exchange);
         refuseImpersonation(exchange);
         leave = room.enter(isWatch, exchange.caller.user);
       }
@@ -268,6 +270,7 @@ export class RequestDispatcher {
         exchange.authorize = (again) => route.check(again.caller, again);
       }
       route.check(exchange.caller, exchange);
+      if (!reading.has(method) && route.checksMediaType !== true) requireJson(exchange.request);
       await route.handle(exchange, params);
     }
   }

@@ -18,7 +18,13 @@ test('a public route answers everyone, and does not look at credentials', async 
 
 suite('the headers of a route', () => {
   const ask = (path: string, ...lines: readonly string[]): Promise<string> => {
-    const head = [`POST ${path} HTTP/1.1`, ...lines, 'content-length: 5', 'connection: close'];
+    const head = [
+      `POST ${path} HTTP/1.1`,
+      ...lines,
+      'content-type: application/json',
+      'content-length: 5',
+      'connection: close',
+    ];
     return scene.converse([`${head.join('\r\n')}\r\n\r\nhello`]);
   };
 

@@ -195,9 +195,15 @@ export class DispatcherScene {
     return text;
   }
 
-  /** The status and body of a request of these exact lines. */
+  /** The status and body of a request of these lines, with a body as JSON unless they say otherwise. */
   async send(path: string, lines: readonly string[], body = 'hello'): Promise<[number, string]> {
-    const head = [`POST ${path} HTTP/1.1`, ...lines, `content-length: ${Buffer.byteLength(body)}`];
+    const isTyped = lines.some((line) => line.startsWith('content-type:'));
+    const all = isTyped ? lines : [...lines, 'content-type: application/json'];
+    const head = [
+      `POST ${path} HTTP/1.1`,
+      ...all.filter((line) => line !== 'content-type:'),
+      `content-length: ${Buffer.byteLength(body)}`,
+    ];
     return statusAndBody(
       await this.converse([`${head.join('\r\n')}\r\nconnection: close\r\n\r\n${body}`]),
     );

@@ -175,6 +175,8 @@ async function askWho(connection: Connection, headers: Record<string, string> = 
   };
 }
 
+const json = { 'content-type': 'application/json' };
+
 suite('who calls', () => {
   test('is known by an SVID that this site believes, and is nobody of the API', async () => {
     const { connectAs } = await scene();
@@ -270,7 +272,7 @@ suite('what is answered', () => {
     const { connectAs } = await scene();
     const connection = await connectAs(undefined);
     const { body } = await connection.request(
-      { method: 'POST', path: '/echo/a%20b', body: Buffer.from('hello') },
+      { method: 'POST', path: '/echo/a%20b', headers: json, body: Buffer.from('hello') },
       100,
     );
     assert.equal(body.toString(), 'a b hello');
@@ -280,7 +282,7 @@ suite('what is answered', () => {
     const { connectAs } = await scene();
     const connection = await connectAs(undefined);
     const { status } = await connection.request(
-      { method: 'POST', path: '/echo/a', body: Buffer.alloc(101) },
+      { method: 'POST', path: '/echo/a', headers: json, body: Buffer.alloc(101) },
       10_000,
     );
     assert.equal(status, 413);
@@ -340,14 +342,14 @@ suite('what is answered', () => {
     closing.push(() => session.destroy());
     const heads: Promise<readonly { readonly ':status': number }[]>[] = [];
     for (let index = 0; index < 1000; index++) {
-      const half = session.request({ ':method': 'POST', ':path': '/echo/a' });
+      const half = session.request({ ':method': 'POST', ':path': '/echo/a', ...json });
       half.on('error', () => undefined).resume();
       heads.push(once(half, 'response'));
     }
     // Meanwhile others are served: whoever asks for something, and a peer that sends something.
     assert.deepEqual(await askWho(await connectAs(undefined)), {});
     const { status } = await (await connectAs(peer)).request(
-      { method: 'POST', path: '/echo/a', body: Buffer.from('hello') },
+      { method: 'POST', path: '/echo/a', headers: json, body: Buffer.from('hello') },
       100,
     );
     assert.equal(status, 200);

@@ -135,6 +135,7 @@ function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
     path,
     allow: 'authenticated',
     rowless: true,
+    checksMediaType: true,
     handle: async (exchange) => {
       const body = await readBody(exchange, maxReviewBytes);
       const contentType = exchange.request.headers['content-type'];

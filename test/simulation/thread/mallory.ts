@@ -170,7 +170,10 @@ export class Mallory {
         method: 'POST',
         chain: encodeChain(chain),
         life,
-        headers: { 'x-forwarded-client-cert': 'URI=spiffe://somebody/hansa/site' },
+        headers: {
+          'content-type': 'application/json',
+          'x-forwarded-client-cert': 'URI=spiffe://somebody/hansa/site',
+        },
         body: encodeMessage(message).toString('base64'),
       });
       return (answer as { readonly status: number }).status;
