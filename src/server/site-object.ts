@@ -11,7 +11,8 @@ import { setCondition } from '../core/reconcile/conditions.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import type { ResourceClient } from '../core/reconcile/resource-client.ts';
 import { changeSource, StoreSource } from '../core/reconcile/source.ts';
-import type { Store } from '../core/store/store.ts';
+import type { Health } from '../core/metrics/health.ts';
+import type { Entry, Store } from '../core/store/store.ts';
 import { objectOf } from './resources/object-of.ts';
 import { type ResourceClientParts, resourceClient } from './resources/resource-client.ts';
 
@@ -30,8 +31,6 @@ export interface SiteFacts {
 export const siteName = siteKind.singleton as string;
 const controllerName = 'site';
 const leaseName = 'controller.site';
-/** Readiness is not in the store, so the controller polls it. */
-const lookEveryMs = 30_000;
 
 export function siteClient(parts: ResourceClientParts): ResourceClient<Site> {
   return resourceClient<Site>(siteKind, parts);
@@ -81,24 +80,28 @@ export function siteController(parts: {
   readonly sites: ResourceClient<Site>;
   readonly facts: SiteFacts;
   readonly authority: Pick<SiteAuthority, 'onChange'>;
-  /** Why the site is not ready, or undefined. */
-  readonly problem: () => string | undefined;
+  readonly health: Pick<Health, 'problem' | 'onChange'>;
 }): Controller {
-  const { store, clock, sites, facts, authority, problem } = parts;
+  const { store, clock, sites, facts, authority, health } = parts;
   return {
     name: controllerName,
     lease: leaseName,
     sources: [
       new StoreSource({ store, clock, collection: siteKind.plural }),
       changeSource((changed) => authority.onChange(changed), [siteName]),
+      changeSource((changed) => health.onChange(clock, changed), [siteName]),
     ],
     reconcile: async (name, { epoch }) => {
       const fence = epoch === undefined ? {} : { fence: { lease: leaseName, epoch } };
-      await sites.patchStatus(name, (site) => statusOf(site, facts, problem(), clock.now()), {
-        controller: controllerName,
-        ...fence,
-      });
-      return { requeueAfterMs: lookEveryMs };
+      await sites.patchStatus(
+        name,
+        (site) => statusOf(site, facts, health.problem(), clock.now()),
+        {
+          controller: controllerName,
+          ...fence,
+        },
+      );
+      return {};
     },
   };
 }
@@ -110,6 +113,17 @@ function statusOf(
   nowMs: number,
 ): NonNullable<Site['status']> {
   const { startedAtMs, ...shown } = facts;
+  const known = withReady(site, problem, nowMs);
+  const advertiseURL = usableURL(site) ?? facts.advertiseURL;
+  return {
+    ...shown,
+    advertiseURL,
+    startedAt: timestamp(startedAtMs),
+    conditions: advertiseURLCondition(site, advertiseURL, known, nowMs),
+  };
+}
+
+function withReady(site: Site, problem: string | undefined, nowMs: number): readonly Condition[] {
   const ready =
     problem === undefined
       ? ({
@@ -119,17 +133,35 @@ function statusOf(
         } as const)
       : ({ status: 'False', reason: 'PartNotReady', message: problem } as const);
   const observedGeneration = site.metadata.generation;
-  const known = setCondition(
+  return setCondition(
     site.status?.conditions,
     { type: 'Ready', ...ready, observedGeneration },
     nowMs,
   );
-  const advertiseURL = usableURL(site) ?? facts.advertiseURL;
-  return {
-    ...shown,
-    advertiseURL,
-    startedAt: timestamp(startedAtMs),
-    conditions: advertiseURLCondition(site, advertiseURL, known, nowMs),
+}
+
+/**
+ * The facts of the Site: its conditions as /readyz says them now. The controller writes them too, for watches,
+ * but a little later, and not while the store cannot write.
+ */
+export function siteReadiness(
+  store: Pick<Store, 'get'>,
+  clock: Pick<Clock, 'now'>,
+  health: Pick<Health, 'problem'>,
+): () => Readonly<Record<string, unknown>> | undefined {
+  let known:
+    | { entry: Entry; problem: string | undefined; facts: Readonly<Record<string, unknown>> }
+    | undefined;
+  return () => {
+    const entry = store.get(siteKind.plural, siteName);
+    if (entry === undefined) return undefined;
+    const problem = health.problem();
+    if (known?.entry !== entry || known.problem !== problem) {
+      const site = objectOf(entry) as unknown as Site;
+      const conditions = withReady(site, problem, clock.now());
+      known = { entry, problem, facts: { uid: site.metadata.uid, conditions } };
+    }
+    return known.facts;
   };
 }
 

@@ -5,6 +5,7 @@ import { hostname } from 'node:os';
 import type { Kind } from '../api/kind.ts';
 import { type Resource, timestamp } from '../api/object.ts';
 import { type Approval, approvalKind } from '../api/kinds/approval.ts';
+import { siteKind } from '../api/kinds/site.ts';
 import { approvalController, observeApprovals } from '../core/approvals/approval-controller.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { sinceMsOf } from '../core/identity/authority/phases.ts';
@@ -39,7 +40,14 @@ import { type Foundation, layFoundation } from './site-foundation.ts';
 import { createWriter, prepareAccess, type SiteAccess } from './site-access.ts';
 import { createDispatchers, type SiteDispatchers } from './site-dispatchers.ts';
 import { SiteListeners, urlOf } from './listeners/site-listeners.ts';
-import { advertisedURL, ensureSite, siteClient, siteController } from './site-object.ts';
+import {
+  advertisedURL,
+  ensureSite,
+  siteClient,
+  siteController,
+  siteName,
+  siteReadiness,
+} from './site-object.ts';
 import { OpenStreams } from './listeners/stranger-limits.ts';
 import { CleanupStack } from './cleanup-stack.ts';
 
@@ -294,6 +302,7 @@ async function startControllers(
 ): Promise<void> {
   const sites = siteClient({ store, writer, clock });
   await ensureSite(sites);
+  store.facts.compute(siteKind.plural, siteName, siteReadiness(store, clock, health));
   const runtime = new ReconcileRuntime({
     clock,
     random,
@@ -316,7 +325,7 @@ async function startControllers(
       clock,
       sites,
       authority,
-      problem: () => health.problem(),
+      health,
       facts: {
         trustDomain: trustDomain.name,
         version,

@@ -50,6 +50,16 @@ async function createUntilRefused(client: ApiClient, prefix: string, made: strin
   }
 }
 
+/** What `hansa status` prints, and the status of the Site. */
+async function shownReadiness(dataDir: string, admin: ApiClient) {
+  const { stdout, stderr } = await hansa(['status', '--data-dir', dataDir]);
+  const { body } = await admin.get(`${resources}/sites/site`);
+  const status = body.status as {
+    readonly conditions: readonly { type: string; status: string; message: string }[];
+  };
+  return [stdout + stderr, status] as const;
+}
+
 suite('a full disk', { skip: cannotMount }, () => {
   let site: Daemon | undefined;
   after(async () => {
@@ -75,6 +85,14 @@ suite('a full disk', { skip: cannotMount }, () => {
       assert.equal(refused.status, 507, refused.text);
       assert.equal(refused.body.reason, 'InsufficientStorage');
       assert.match(refused.body.message ?? '', /full/i);
+      const [shown, { conditions }] = await shownReadiness(dataDir, admin);
+      const ready = conditions.find(({ type }) => type === 'Ready');
+      assert.equal(ready?.status, 'False');
+      const readyz = await admin.get('/readyz');
+      assert.equal(readyz.status, 503);
+      const [part = '', why = ''] = ready.message.split(': ');
+      assert.ok(readyz.text.includes(`[-]${part} failed: ${why}`), readyz.text);
+      assert.match(shown, /not ready: store: /);
       // Everything that writes is refused alike, and nothing of it happens.
       for (const [method, path, body] of [
         ['DELETE', `${roles}/first`, undefined],

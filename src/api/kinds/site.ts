@@ -14,6 +14,8 @@ export const siteKind = defineKind({
   names: 'dns-subdomain',
   singleton: 'site',
   editable: true,
+  // Whether the site is ready is said by the site itself at each read: it may be unable to write it.
+  liveStatus: ['conditions'],
   guardedFields: [
     // This field decides where peers connect.
     { field: 'spec.advertiseURL', subresource: 'advertise' },

@@ -1,4 +1,10 @@
-// Which parts of a site or an agent are ready, for /readyz, the metrics listener and `hansa doctor`.
+// Which parts of a site or an agent are ready: the one judge for /readyz, the metrics listener, the condition Ready
+// of the Site, `hansa status` and `hansa doctor`.
+
+import type { Clock } from '../clock/clock.ts';
+
+/** How soon a change is noticed. Some checks only compare times. */
+const lookEveryMs = 1_000;
 
 export type Check = () => string | undefined;
 
@@ -17,6 +23,21 @@ export class Health {
       if (problem !== undefined) return `${part}: ${problem}`;
     }
     return undefined;
+  }
+
+  /** Calls `listener` after each change of `problem`. Returns how to stop. */
+  onChange(clock: Pick<Clock, 'timer'>, listener: () => void): () => void {
+    let known = this.problem();
+    const look = () =>
+      clock.timer(lookEveryMs, () => {
+        timer = look();
+        const problem = this.problem();
+        if (problem === known) return;
+        known = problem;
+        listener();
+      });
+    let timer = look();
+    return () => timer.cancel();
   }
 
   /** In the format of kube-apiserver's /readyz?verbose. */

@@ -156,6 +156,15 @@ export interface Facts {
   /** Merged over what is there; a key set to undefined is removed. */
   merge(collection: string, name: string, facts: Readonly<Record<string, unknown>>): void;
   delete(collection: string, name: string): void;
+  /**
+   * From now on, `compute` gives the facts of this record at each read, and nothing of them is written. It is
+   * quick, and returns the same object until the facts change. One at most for each record.
+   */
+  compute(
+    collection: string,
+    name: string,
+    compute: () => Readonly<Record<string, unknown>> | undefined,
+  ): void;
 }
 
 export interface LeaseState {

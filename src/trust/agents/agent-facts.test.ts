@@ -17,6 +17,7 @@ async function scene() {
     store: {
       facts: {
         get: (collection, name) => table.get(collection, name),
+        compute: (collection, name, compute) => table.compute(collection, name, compute),
         delete: (collection, name) => table.delete(collection, name),
         merge: (collection, name, values) => {
           merges.push(name);

@@ -10,6 +10,7 @@ export class FactTable implements Facts {
   readonly #facts = new Map<string, Map<string, Values>>();
   /** Names whose facts the database does not have yet, by collection. */
   readonly #dirty = new Map<string, Set<string>>();
+  readonly #computed = new Map<string, Map<string, () => Values | undefined>>();
   readonly #onDirty: () => void;
 
   constructor(rows: readonly FactRow[], onDirty: () => void) {
@@ -24,7 +25,13 @@ export class FactTable implements Facts {
   }
 
   get(collection: string, name: string): Values | undefined {
-    return this.#facts.get(collection)?.get(name);
+    const compute = this.#computed.get(collection)?.get(name);
+    return compute === undefined ? this.#facts.get(collection)?.get(name) : compute();
+  }
+
+  compute(collection: string, name: string, compute: () => Values | undefined): void {
+    const ofCollection = this.#computed.get(collection) ?? new Map();
+    this.#computed.set(collection, ofCollection.set(name, compute));
   }
 
   merge(collection: string, name: string, facts: Values): void {
