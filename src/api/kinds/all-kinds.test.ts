@@ -137,6 +137,19 @@ suite('a workload entry', () => {
     assert.equal(refused?.field, 'spec.federatesWith[0]');
     assert.match(refused.message, /: write the trust domain without spiffe:\/\//);
   });
+
+  test('says in words which selectors there are, to who writes those of Pods', () => {
+    const object = {
+      apiVersion,
+      kind: 'WorkloadEntry',
+      metadata: { name: 'a' },
+      spec: { spiffeID: 'spiffe://lubeck.example/web', selectors: ['k8s:ns:shop'] },
+    } as Untyped;
+    const [refused] = validateObject(workloadEntryKind, object);
+    assert.equal(refused?.field, 'spec.selectors[0]');
+    assert.match(refused.message, /"k8s:ns:shop": write .*unix:uid:1000.*no k8s selectors/);
+    assert.doesNotMatch(refused.message, /should match|\^/);
+  });
 });
 
 suite('the agents of a workload entry', () => {

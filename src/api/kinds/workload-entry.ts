@@ -59,6 +59,7 @@ export const workloadEntryKind = defineKind({
             maxLength: 4096,
             pattern:
               '^(unix:((uid|gid|supplementary_gid):(0|[1-9][0-9]{0,9})|(user|group|supplementary_group):[a-zA-Z0-9_.][a-zA-Z0-9_.@-]{0,254}[$]?|path:/.+|sha256:[0-9a-f]{64})|systemd:id:[a-zA-Z0-9:_.\\\\@-]{1,247}[.](service|scope)|cgroup:/.*)$',
+            hint: 'write a property of a process that the kernel attests, such as unix:uid:1000, unix:path:/usr/bin/web or systemd:id:web.service. There are no k8s selectors: SPIRE attests Pods. All forms: hansa explain workloadentry.spec.selectors',
           }),
         }),
       ),

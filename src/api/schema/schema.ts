@@ -11,7 +11,7 @@ export interface StringSchema extends Described {
   readonly enum?: readonly string[];
   /** An ECMA 262 expression that RE2 understands too; it is not anchored by itself. */
   readonly pattern?: string;
-  /** What to write, in a few words: said where a value does not match the pattern. Here only: a CRD has no place for it. */
+  /** What to write, in a few words: said instead of the pattern where a value does not match it. Here only: a CRD has no place for it. */
   readonly hint?: string;
   readonly minLength?: number;
   readonly maxLength?: number;

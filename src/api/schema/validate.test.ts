@@ -49,9 +49,7 @@ suite('strings', () => {
       `spec.x: Invalid value: "A\\"": spec.x in body should match '^[a-z]+$'`,
     ]);
     const hinted = s.string({ description, pattern: '^[a-z]+$', hint: 'write small letters' });
-    assert.deepEqual(errorsOf(hinted, 'A'), [
-      `spec.x: Invalid value: "A": spec.x in body should match '^[a-z]+$': write small letters`,
-    ]);
+    assert.deepEqual(errorsOf(hinted, 'A'), ['spec.x: Invalid value: "A": write small letters']);
   });
 
   test('are one of an enumeration, and of its type', () => {
@@ -226,10 +224,7 @@ suite('rules', () => {
   });
 
   test('are not asked where a field is missing or of a wrong type, which is said', () => {
-    assert.deepEqual(messages({ spec: { from: 2 } }), [
-      'spec.to: Required value',
-      '<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
-    ]);
+    assert.deepEqual(messages({ spec: { from: 2 } }), ['spec.to: Required value']);
   });
 
   test('that were broken before may stay so while the value does not change', () => {

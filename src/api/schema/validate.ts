@@ -37,12 +37,6 @@ const blocking: ReadonlySet<FieldErrorType> = new Set([
   'FieldValueTypeInvalid',
 ]);
 
-const rulesNotAsked: FieldError = invalid(
-  wholeObject,
-  undefined,
-  'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
-);
-
 const notAllListed: FieldError = invalid(
   wholeObject,
   undefined,
@@ -66,8 +60,8 @@ export function validateRest(
 ): void {
   errors.push(...brokenUniqueness(schema, value, old));
   if (!hasRules(schema)) return;
-  if (errors.some((error) => blocking.has(error.type))) errors.push(rulesNotAsked);
-  else errors.push(...brokenRules(schema, value, old));
+  if (errors.some((error) => blocking.has(error.type))) return;
+  errors.push(...brokenRules(schema, value, old));
 }
 
 /** An object that already broke uniqueness may go on to do so, until a change mends it. */
@@ -203,8 +197,7 @@ function checkText(schema: StringSchema, value: string, path: string, errors: Fi
   } else if (minLength !== undefined && runeCount(value) < minLength) {
     errors.push(invalid(path, value, `${path} in body should be at least ${minLength} chars long`));
   } else if (pattern !== undefined && !compiledPattern(pattern).test(value)) {
-    const more = hint === undefined ? '' : `: ${hint}`;
-    errors.push(invalid(path, value, `${path} in body should match '${pattern}'${more}`));
+    errors.push(invalid(path, value, hint ?? `${path} in body should match '${pattern}'`));
   }
 }
 

@@ -109,7 +109,7 @@ function settlePatched(
   patched: Json,
   strictErrors: readonly string[],
 ): ObjectDraft {
-  const resource = withMetadata(patchedResource(patched));
+  const resource = withMetadata(patchedResource(patched), input.warn);
   try {
     const object = settleObject(input.kind, resource, strictErrors, input.options, input.warn);
     checkName(object, input.name);
@@ -137,7 +137,10 @@ function applyWith(input: ChangeInput, body: Buffer): ChangeFunction {
     }
     const object = settleObject(
       input.kind,
-      withMetadata({ ...merged, metadata: withoutUnreadable(merged.metadata) } as JsonObject),
+      withMetadata(
+        { ...merged, metadata: withoutUnreadable(merged.metadata) } as JsonObject,
+        input.warn,
+      ),
       [],
       { ...input.options, fieldValidation: 'Ignore' },
       input.warn,

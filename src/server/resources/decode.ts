@@ -105,7 +105,7 @@ export function decodeObject(
       `the API version in the data (${given}) does not match the expected API version (${apiVersion})`,
     );
   }
-  return settleObject(kind, withMetadata(object), strictErrors, options, warn);
+  return settleObject(kind, withMetadata(object, warn), strictErrors, options, warn);
 }
 
 type Unsettled = { readonly [key: string]: Json };
@@ -160,13 +160,18 @@ function textOf(value: Json | undefined): string {
 
 /**
  * Adds missing metadata and drops namespace and selfLink, which have no meaning here. Pruning rejects
- * fields of the wrong type.
+ * fields of the wrong type. kube-apiserver also drops the namespace of an object that has none, so tools that
+ * add one to all objects work, but a user who wrote one should know.
  */
-export function withMetadata(object: Unsettled): ObjectDraft {
+export function withMetadata(object: Unsettled, warn: (text: string) => void): ObjectDraft {
   const metadata = object['metadata'] ?? {};
   if (typeof metadata !== 'object' || Array.isArray(metadata))
     return object as unknown as ObjectDraft;
   const kept: Record<string, Json> = { ...(metadata as Unsettled) };
+  const { namespace } = kept;
+  if (typeof namespace === 'string' && namespace !== '') {
+    warn('metadata.namespace is ignored: the objects of a site are in no namespace');
+  }
   for (const name of ['namespace', 'selfLink'])
     if (typeof kept[name] === 'string') delete kept[name];
   return { ...object, metadata: kept } as unknown as ObjectDraft;

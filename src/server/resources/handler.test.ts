@@ -18,7 +18,8 @@ import { Watches } from './watches.ts';
 import { ResourceWriter } from './writer.ts';
 
 interface Boat {
-  readonly metadata: { readonly name: string; readonly uid: string };
+  readonly metadata: { readonly name: string; readonly uid: string; readonly namespace?: string };
+  readonly warning?: string | undefined;
   readonly status?: { readonly state?: string };
 }
 
@@ -76,12 +77,18 @@ after(async () => {
 function ask(method: string, path: string, body?: object): Promise<Boat> {
   return new Promise((resolve, reject) => {
     const { port } = server.address() as AddressInfo;
-    const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+    const patch = path.includes('fieldManager')
+      ? 'application/apply-patch+yaml'
+      : 'application/merge-patch+json';
+    const type = method === 'PATCH' ? patch : 'application/json';
     request({ port, method, path, headers: { 'content-type': type } })
       .on('response', (answer) => {
         const chunks: Buffer[] = [];
         answer.on('data', (chunk: Buffer) => chunks.push(chunk));
-        answer.on('end', () => resolve(JSON.parse(Buffer.concat(chunks).toString()) as Boat));
+        answer.on('end', () => {
+          const boat = JSON.parse(Buffer.concat(chunks).toString()) as Boat;
+          resolve({ ...boat, warning: answer.headers['warning'] });
+        });
       })
       .on('error', reject)
       .end(body && JSON.stringify(body));
@@ -109,4 +116,30 @@ test('every answer about an object has its facts: of a read, of a write, and of 
     tried: 'at sea',
     written: 'at sea',
   });
+});
+
+test('a namespace is ignored, and every way to write says so', async () => {
+  const object = (name: string) => ({
+    apiVersion: 'hansa.dev/v1alpha1',
+    kind: 'Boat',
+    metadata: { name, namespace: 'shop' },
+    spec: { berths: 2 },
+  });
+  const warningOf = async (method: string, path: string, body: object) => {
+    const { warning, metadata } = await ask(method, path, body);
+    assert.equal(metadata.namespace, undefined);
+    return warning;
+  };
+  const said = /^299 - "metadata\.namespace is ignored: /;
+  assert.match((await warningOf('POST', '/boats', object('hulk'))) ?? '', said);
+  const { metadata } = await ask('GET', '/boats/hulk');
+  const next = { ...object('hulk'), metadata: { ...metadata, namespace: 'shop' } };
+  assert.match((await warningOf('PUT', '/boats/hulk', next)) ?? '', said);
+  assert.match(
+    (await warningOf('PATCH', '/boats/hulk', { metadata: { namespace: 'a' } })) ?? '',
+    said,
+  );
+  const apply = '/boats/prahm?fieldManager=anna';
+  assert.match((await warningOf('PATCH', apply, object('prahm'))) ?? '', said);
+  assert.equal(await warningOf('PATCH', '/boats/hulk', { spec: { berths: 4 } }), undefined);
 });
