@@ -60,6 +60,11 @@ for (const [message, name, cause] of [
   });
 }
 
+test('advice follows words that end with a full stop like any others', () => {
+  const sidecar = 'its bootstrap bundle cannot be used: it has no X.509 authority, only JWT-SVIDs.';
+  assert.match(readRefreshFailure(sidecar).words, /only JWT-SVIDs$/);
+});
+
 test('what an endpoint sends decides nothing, and is not shown', () => {
   const body =
     'unexpected status 503 fetching bundle: x509: certificate signed by\nunknown authority';

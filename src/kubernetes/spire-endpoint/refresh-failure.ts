@@ -32,7 +32,7 @@ type Cause =
 export interface RefreshFailure {
   readonly cause: Cause;
   readonly class: RefreshErrorClass;
-  /** Without what SPIRE says before each failure, and without what the endpoint sent. */
+  /** Without what SPIRE says before each failure, without what the endpoint sent, and without a full stop. */
   readonly words: string;
 }
 
@@ -75,7 +75,7 @@ export function readRefreshFailure(message: string): RefreshFailure {
     'unknown',
     'internal',
   ];
-  return { cause, class: name, words };
+  return { cause, class: name, words: words.replace(/\.$/, '') };
 }
 
 /** What the administrator of this cluster can do. */
