@@ -253,6 +253,12 @@ export const federationGrantKind = defineKind({
       jsonPath: '.status.conditions[?(@.type=="Ready")].status',
       description: 'Whether it grants anything now.',
     },
+    {
+      name: 'Reason',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="Ready")].reason',
+      description: 'Granted, or why it grants nothing, such as NothingMatches: an axis is missing.',
+    },
   ],
   selectableFields: ['spec.peer'],
 });

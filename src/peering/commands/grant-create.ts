@@ -107,11 +107,13 @@ async function create(
   const { before, object } = await write(client, name, manifest, options.forceConflicts === true);
   // Not the resourceVersion: a controller may have updated the status in the meantime.
   const isSame = before?.metadata.generation === object.metadata.generation;
-  const what = before === undefined ? 'granted' : isSame ? 'unchanged' : 'configured';
-  kit.print(kit.renderValue(object, options.output) ?? `${printable(name)} ${what}`);
-  for (const [axis, flags] of emptyAxes(options)) {
-    kit.note(`The grant allows nothing yet: no ${axis} matches. Add ${flags}.`);
-  }
+  const missing = emptyAxes(options);
+  const isEmpty = missing.length > 0;
+  const isNew = before === undefined;
+  const what = isNew ? (isEmpty ? 'created' : 'granted') : isSame ? 'unchanged' : 'configured';
+  const done = `${printable(name)} ${what}${isEmpty ? ', but it allows nothing' : ''}`;
+  kit.print(kit.renderValue(object, options.output) ?? done);
+  if (isEmpty) kit.note(`To let it match calls, add ${missing.join(', and ')}.`);
   const distrust = peer && peerDistrust(options.peer, peer);
   if (distrust !== undefined) kit.note(`The grant allows nothing yet: ${printable(distrust)}.`);
 }
@@ -209,22 +211,18 @@ function ownersOf(grant: Resource | undefined) {
   );
 }
 
-function emptyAxes(options: CreateOptions): (readonly [string, string])[] {
-  const axes: (readonly [string, string, boolean])[] = [
+/** The flags for each axis that matches nothing. */
+function emptyAxes(options: CreateOptions): readonly string[] {
+  const axes: (readonly [string, boolean])[] = [
     [
-      'identity',
       '--identity or --any-identity',
       options.anyIdentity === true || (options.identity ?? []).length > 0,
     ],
     // This site has no networks yet, so only --any-network matches.
-    ['network', '--any-network', options.anyNetwork === true],
-    [
-      'address',
-      '--from or --any-address',
-      options.anyAddress === true || (options.from ?? []).length > 0,
-    ],
+    ['--any-network', options.anyNetwork === true],
+    ['--from or --any-address', options.anyAddress === true || (options.from ?? []).length > 0],
   ];
-  return axes.filter(([, , matches]) => !matches).map(([axis, flags]) => [axis, flags]);
+  return axes.filter(([, matches]) => !matches).map(([flags]) => flags);
 }
 
 export function grantManifest(name: string, options: CreateOptions, nowMs: number): JsonObject {

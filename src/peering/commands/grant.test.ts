@@ -100,9 +100,10 @@ suite('hansa grant create', () => {
     assert.equal((await create('one', ...toBruges, ...axes)).stdout, 'one unchanged\n');
     const changed = await create('one', ...toBruges, '--scope', 'read', 'write', '--any-identity');
     assert.equal(changed.code, 0, changed.stderr);
-    assert.equal(changed.stdout, 'one configured\n');
+    assert.equal(changed.stdout, 'one configured, but it allows nothing\n');
     // What the second command leaves out is removed from the grant.
-    assert.match(changed.stderr, /no network matches.*\n.*no address matches/);
+    assert.match(changed.stderr, /spec\.networks and spec\.sourceCIDRs match nothing/);
+    assert.match(changed.stderr, /add --any-network, and --from or --any-address\./);
     const { stdout } = await hansa(['grant', 'list']);
     assert.match(stdout, /^NAME +PEER +OFFERS +SCOPES +IDENTITIES +NETWORKS +SOURCES/);
     assert.match(stdout, /^one +bruges\.example +db +read, write +any +none +none/m);
@@ -121,6 +122,14 @@ suite('hansa grant create', () => {
     const forced = await create('theirs', ...toBruges, ...axes, '--force-conflicts');
     assert.equal(forced.stdout, 'theirs configured\n', forced.stderr);
     assert.match((await hansa(['grant', 'list'])).stdout, /^theirs +\S+ +db +read +spiffe/m);
+  });
+
+  test('does not say that it granted what allows nothing', async () => {
+    assert.equal(
+      (await create('bare', ...toBruges)).stdout,
+      'bare created, but it allows nothing\n',
+    );
+    assert.match((await hansa(['grant', 'list'])).stdout, /^NAME .* READY +REASON +AGE/);
   });
 
   test('prints what it made', async () => {

@@ -9,6 +9,7 @@ const spec = {
   peer: 'bruges.example',
   offers: ['db'],
   nodeInstances: { ids: ['spiffe://bruges.example/web'] },
+  networks: { unrestricted: true },
   sourceCIDRs: { cidrs: ['192.0.2.0/24'] },
 };
 const known = new Set(['federationpeers/bruges.example', 'serviceoffers/db']);
@@ -35,7 +36,17 @@ const refused =
 suite('a grant that is written', () => {
   test('is taken in silence where everything that it names is there', () => {
     assert.deepEqual(admitted({}), []);
-    assert.deepEqual(admitted({ nodeInstances: undefined, sourceCIDRs: undefined }), []);
+  });
+
+  test('warns that it allows nothing where an axis is left out', () => {
+    const axes = { nodeInstances: undefined, networks: {}, sourceCIDRs: { cidrs: [] } };
+    assert.deepEqual(admitted(axes), [
+      'the grant allows nothing: spec.nodeInstances, spec.networks and spec.sourceCIDRs match nothing. Add values to each, or set unrestricted: true',
+    ]);
+    assert.match(
+      admitted({ networks: undefined }).join(),
+      /^the grant allows nothing: spec\.networks matches nothing\./,
+    );
   });
 
   for (const [id, why] of [

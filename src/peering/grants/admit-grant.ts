@@ -14,7 +14,7 @@ import { Prefix } from '../../api/values/prefix.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { Store } from '../../core/store/store.ts';
-import { admitsSite, siteNotNamed } from './grant-conditions.ts';
+import { admitsSite, matchesNothing, siteNotNamed } from './grant-conditions.ts';
 
 /** Services are objects in clusters, so the store does not have them. */
 const checkedTargets = [
@@ -59,6 +59,8 @@ export function admitGrant(
       `spec.peer: ${spec.peer} is not a peer of this site yet; until then the grant allows nothing`,
     );
   }
+  const nothing = matchesNothing(spec);
+  if (nothing !== undefined) warn(`the grant allows nothing: ${nothing}`);
   if ((spec.clusters ?? []).length > 0 && !admitsSite(spec)) {
     warn(`spec.clusters: ${siteNotNamed(spec.peer)}`);
   }

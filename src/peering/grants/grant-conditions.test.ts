@@ -62,7 +62,16 @@ suite('the status of a grant', () => {
     ['NoScope', { scopes: ['nothing-at-all'] }, /none of the scopes read, write, admin/],
     ['NoScope', { scopes: [] }, /none of the scopes/],
     ['NothingMatches', { nodeInstances: undefined }, /spec\.nodeInstances matches nothing/],
-    ['NothingMatches', { nodeInstances: { ids: [] } }, /spec\.nodeInstances matches nothing/],
+    [
+      'NothingMatches',
+      { nodeInstances: { ids: [] } },
+      /^The grant allows nothing: spec\.nodeInstances matches nothing/,
+    ],
+    [
+      'NothingMatches',
+      { nodeInstances: {}, networks: undefined },
+      /spec\.nodeInstances and spec\.networks match nothing/,
+    ],
     ['NothingMatches', { networks: {} }, /spec\.networks matches nothing/],
     ['NothingMatches', { sourceCIDRs: { cidrs: [] } }, /spec\.sourceCIDRs matches nothing/],
     ['NoNetworks', { networks: { ids: ['backbone'] } }, /no networks yet/],

@@ -56,13 +56,8 @@ function readiness(spec: FederationGrant['spec'], facts: GrantFacts): Finding {
   if (scopes.length === 0) {
     return no('NoScope', `The grant has none of the scopes ${grantScopes.join(', ')}. Add one.`);
   }
-  const axis = emptyAxis(spec);
-  if (axis !== undefined) {
-    return no(
-      'NothingMatches',
-      `spec.${axis} matches nothing. Add values to it, or set unrestricted: true.`,
-    );
-  }
+  const nothing = matchesNothing(spec);
+  if (nothing !== undefined) return no('NothingMatches', `The grant allows nothing: ${nothing}.`);
   if (spec.networks?.unrestricted !== true) {
     return no(
       'NoNetworks',
@@ -125,17 +120,26 @@ function absentOf(missing: readonly GrantTarget[]): string {
     .join(' ');
 }
 
-function emptyAxis(
-  spec: FederationGrant['spec'],
-): 'nodeInstances' | 'networks' | 'sourceCIDRs' | undefined {
-  const { nodeInstances, networks, sourceCIDRs } = spec;
+/** Which axes match nothing, and what to do. Undefined if each of them can match something. */
+export function matchesNothing({
+  nodeInstances,
+  networks,
+  sourceCIDRs,
+}: FederationGrant['spec']): string | undefined {
   const isEmpty = (
     axis: { readonly unrestricted?: boolean } | undefined,
     items: readonly string[] | undefined,
   ): boolean => axis?.unrestricted !== true && (items ?? []).length === 0;
-  if (isEmpty(nodeInstances, nodeInstances?.ids)) return 'nodeInstances';
-  if (isEmpty(networks, networks?.ids)) return 'networks';
-  return isEmpty(sourceCIDRs, sourceCIDRs?.cidrs) ? 'sourceCIDRs' : undefined;
+  const empty = [
+    ...(isEmpty(nodeInstances, nodeInstances?.ids) ? ['spec.nodeInstances'] : []),
+    ...(isEmpty(networks, networks?.ids) ? ['spec.networks'] : []),
+    ...(isEmpty(sourceCIDRs, sourceCIDRs?.cidrs) ? ['spec.sourceCIDRs'] : []),
+  ];
+  const [last, ...others] = empty.toReversed();
+  if (last === undefined) return undefined;
+  return others.length === 0
+    ? `${last} matches nothing. Add values to it, or set unrestricted: true`
+    : `${others.toReversed().join(', ')} and ${last} match nothing. Add values to each, or set unrestricted: true`;
 }
 
 function scopesFound(spec: FederationGrant['spec']): Finding {
