@@ -46,6 +46,17 @@ suite('two sites that peer', () => {
     }
   });
 
+  test('tell who invites the other one again that it is a peer already', async () => {
+    const invite = ['peer', 'invite', '--ttl', '30s', '--for'];
+    const again = await lubeck.run([...invite, 'bruges.example']);
+    assert.equal(again.code, 0);
+    assert.match(again.stderr, /Warning: bruges\.example is already a peer \(active\)/);
+    assert.match(again.stderr, /hansa peer reenrol bruges\.example/);
+    assert.match(again.stderr, /\(expires in (?:30|29)s; works once/);
+    const other = await lubeck.run([...invite, 'reval.example']);
+    assert.doesNotMatch(other.stderr, /already a peer/);
+  });
+
   test('repeat the soft steps of their acceptance', async () => {
     const { code, stdout, stderr } = await bruges.run(['peer', 'retry', 'lubeck.example']);
     assert.equal(code, 0, stderr);

@@ -2,7 +2,8 @@
 
 import { Command, Option } from 'commander';
 import { humanDuration } from '../../api/values/duration.ts';
-import { HansaError } from '../../core/errors/error.ts';
+import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { InvitationSummary } from '../routes/invitation-routes.ts';
 import { shortId } from '../handshake/invitation.ts';
 import { warnUnlessAdvertised } from '../../core/plane/advertised-url.ts';
@@ -59,6 +60,7 @@ Examples:
           },
         });
         showInvitation(kit, body as ShownInvitation, flags.output);
+        if (name !== undefined) await warnOfPeer(kit, client, name);
         for (const line of inviteHints(name, rest.length > 0)) kit.note(printable(line));
         await warnUnlessAdvertised(kit, client);
       }),
@@ -76,10 +78,31 @@ export interface ShownInvitation {
 /** Only the invitation goes to standard output. */
 export function showInvitation(kit: CommandKit, made: ShownInvitation, output: OutputFormat): void {
   kit.print(kit.renderValue(made, output) ?? printable(made.invitation));
-  const minutes = Math.round((Date.parse(made.expiresAt) - kit.io.clock.now()) / 60_000);
+  const left = leftOf(Date.parse(made.expiresAt) - kit.io.clock.now());
   const cancel = `hansa peer invitation cancel ${printable(shortId(made.id))}`;
-  kit.note(`(expires in ${minutes} min; works once; to cancel it: ${cancel})`);
+  kit.note(`(expires in ${left}; works once; to cancel it: ${cancel})`);
   kit.note(`fingerprint   ${printable(made.fingerprint)}`);
+}
+
+/** To the nearest minute, as the user wrote it; seconds where it is short. */
+function leftOf(ms: number): string {
+  const unitMs = ms > 110_000 ? 60_000 : 1_000;
+  return humanDuration(Math.round(ms / unitMs) * unitMs);
+}
+
+/** An invitation for a peer is of use only after a revocation. */
+async function warnOfPeer(kit: CommandKit, client: SiteClient, name: string): Promise<void> {
+  try {
+    const { status } = (await client.get(federationPeerKind, name)) as FederationPeer;
+    const state = status?.state;
+    if (state === undefined || state === 'revoked') return;
+    const known = printable(name);
+    kit.note(
+      `Warning: ${known} is already a peer (${state}), and cannot redeem this invitation while it is. If it lost its keys: hansa peer reenrol ${known}. To end the peering first: hansa peer revoke ${known}`,
+    );
+  } catch (error) {
+    if (!hasCode(error, 'HANSA_NOT_FOUND') && !hasCode(error, 'HANSA_FORBIDDEN')) throw error;
+  }
 }
 
 /** Hints for an invitation that is not bound to a trust domain or to keys. */
