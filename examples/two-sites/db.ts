@@ -35,7 +35,10 @@ server?.closeAllConnections();
 gatekeeper.close();
 
 function listen(identity: Identity): Server {
-  const callers = new PeerAuthenticator(sourceOf(() => current));
+  const callers = new PeerAuthenticator({
+    bundles: sourceOf(() => current),
+    clock: { now: Date.now },
+  });
   const listener = createServer(svidServerOptions(identity.credential), (request, response) => {
     void answer(callers, request, response);
   });
@@ -67,7 +70,7 @@ async function decide(callers: PeerAuthenticator, request: IncomingMessage): Pro
   const tls = request.socket as TLSSocket;
   let caller: ValidatedSvid | undefined;
   try {
-    caller = callers.authenticate(tls, Date.now());
+    caller = callers.authenticate(tls);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return { status: 401, caller: `an untrusted caller: ${why}`, body: 'untrusted' };

@@ -35,6 +35,7 @@ import { resourceClient } from './resources/resource-client.ts';
 import { syncedResources } from './resources/synced-resources.ts';
 import type { ResourceWriter } from './resources/writer.ts';
 import { denials } from './audit/denials.ts';
+import { afterPreparation } from './http/after-preparation.ts';
 import { SourceAddresses } from './http/source-address.ts';
 import { type Foundation, layFoundation } from './site-foundation.ts';
 import { createWriter, prepareAccess, type SiteAccess } from './site-access.ts';
@@ -247,14 +248,17 @@ async function openListeners(
 ): Promise<Opened> {
   const { listeners, dispatchers, ownBundle, hosts } = parts;
   // Users belong to this trust domain. The API does not accept SVIDs of others.
-  const peers = new PeerAuthenticator(ownBundle);
+  const peers = new PeerAuthenticator({ clock, bundles: ownBundle });
   const api = await listeners.api(
     config.api,
     // Users have many long watches, but error responses to strangers are few and short.
-    dispatchers.api.listener(
-      identifyTls(peers, authenticator, clock),
-      dispatchers.limits,
-      new OpenStreams(clock),
+    afterPreparation(
+      peers,
+      dispatchers.api.listener(
+        identifyTls(peers, authenticator),
+        dispatchers.limits,
+        new OpenStreams(clock),
+      ),
     ),
     hosts,
   );

@@ -143,7 +143,7 @@ export interface Served {
 /** Answers what comes over the wire as a federation listener does. */
 export function serveSite(wire: NodeTransport, served: Served): void {
   const { process, own, at, sends } = served;
-  const peers = new PeerAuthenticator(served.bundles);
+  const peers = new PeerAuthenticator({ bundles: served.bundles, clock: process.clock });
   // Whoever calls keeps its connection open, so that what was found out about it may be remembered.
   const sockets = new Map<string, TLSSocket>();
   wire.serve({
@@ -157,7 +157,7 @@ export function serveSite(wire: NodeTransport, served: Served): void {
       await unlessDead(process);
       const arrivedMs = process.clock.monotonic();
       const socket = socketOf(chain as readonly string[], sockets);
-      const peerOf = () => believed(peers, socket, process.clock.now());
+      const peerOf = () => believed(peers, socket);
       const call = {
         method: method as string,
         path,
@@ -216,9 +216,9 @@ export async function callRoute(
   }
 }
 
-function believed(peers: PeerAuthenticator, socket: TLSSocket, nowMs: number) {
+function believed(peers: PeerAuthenticator, socket: TLSSocket) {
   try {
-    return peers.authenticate(socket, nowMs);
+    return peers.authenticate(socket);
   } catch {
     return undefined;
   }

@@ -114,7 +114,7 @@ class PlaneExchange implements ApiRequest, PeerRequest, AgentRequest {
 /** Undefined if the caller presented no certificate or an untrusted one. */
 export function peerOf(exchange: Exchange, peers: PeerAuthenticator): ValidatedSvid | undefined {
   try {
-    return peers.authenticate(exchange.request.socket as TLSSocket, exchange.clock.now());
+    return peers.authenticate(exchange.request.socket as TLSSocket);
   } catch (error) {
     if (brokenRule(error) === undefined) throw error;
     return undefined;

@@ -4,7 +4,6 @@
 
 import type { TLSSocket } from 'node:tls';
 import { sourceOf } from '../../core/access/failure-limit.ts';
-import type { Clock } from '../../core/clock/clock.ts';
 import type { HansaError } from '../../core/errors/error.ts';
 import type { FederationRoute } from '../../core/plane/route.ts';
 import type { PlaneRpc } from '../../core/plane/stream.ts';
@@ -19,6 +18,7 @@ import { PlaneDispatcher, type PlaneDispatcherParts } from '../http/plane-dispat
 import { isRpc, RpcDispatcher } from '../http/rpc.ts';
 import { addressOf } from '../http/source-address.ts';
 import { CallerQuota } from '../http/caller-quota.ts';
+import { afterPreparation } from '../http/after-preparation.ts';
 import type { Release } from './stranger-limits.ts';
 
 export interface FederationDispatcherParts extends PlaneDispatcherParts {
@@ -55,7 +55,9 @@ export class FederationDispatcher {
   readonly #agentStreams: CallerQuota;
 
   constructor(parts: FederationDispatcherParts) {
-    this.#peers = new PeerAuthenticator(parts.bundles);
+    const { clock, bundles } = parts;
+    this.#peers = new PeerAuthenticator({ clock, bundles });
+    this.listener = afterPreparation(this.#peers, this.#dispatch);
     const all = parts.limits.maxConcurrentRequests;
     this.#peerShares = new CallerQuota({ each: mostOfOnePeer, all });
     this.#strangerShares = new CallerQuota({ each: mostOfOneAddress, all: Math.ceil(all / 2) });
@@ -80,7 +82,7 @@ export class FederationDispatcher {
       ...parts,
       rpcs: parts.rpcs ?? [],
       directories: parts.directories ?? {},
-      svidOf: (request) => this.#svidOf(request, parts.clock),
+      svidOf: (request) => this.#svidOf(request),
       enter: (request, svid, allow) => this.#enterStream(request, svid, allow, parts.limits),
       refused: (request, route, error, svid) =>
         parts.denied(svid?.id.toString(), error, {
@@ -97,14 +99,16 @@ export class FederationDispatcher {
   }
 
   /** `release` takes the stream out of the limits for strangers. */
-  readonly listener = (request: Request, response: Response, release?: Release): void => {
+  readonly listener: (request: Request, response: Response, release?: Release) => void;
+
+  readonly #dispatch = (request: Request, response: Response, release?: Release): void => {
     if (isRpc(request)) this.#rpcs.listener(request, response, release);
     else this.#dispatcher.listener(request, response);
   };
 
-  #svidOf(request: Request, clock: Clock): ValidatedSvid | undefined {
+  #svidOf(request: Request): ValidatedSvid | undefined {
     try {
-      return this.#peers.authenticate(request.socket as TLSSocket, clock.now());
+      return this.#peers.authenticate(request.socket as TLSSocket);
     } catch (error) {
       if (brokenRule(error) === undefined) throw error;
       return undefined;

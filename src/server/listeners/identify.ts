@@ -2,21 +2,16 @@
 
 import type { TLSSocket } from 'node:tls';
 import type { Authenticator, Presented } from '../../core/access/authenticator.ts';
-import type { Clock } from '../../core/clock/clock.ts';
 import type { PeerAuthenticator } from '../../core/identity/tls/peer-authenticator.ts';
 import { presentsCertificate } from '../../core/identity/tls/peer-chain.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { Exchange, Identify, Request } from '../http/exchange.ts';
 import { addressOf } from '../http/source-address.ts';
 
-export function identifyTls(
-  peers: PeerAuthenticator,
-  authenticator: Authenticator,
-  clock: Clock,
-): Identify {
+export function identifyTls(peers: PeerAuthenticator, authenticator: Authenticator): Identify {
   const svidOf = (socket: TLSSocket): ValidatedSvid | undefined => {
     try {
-      return peers.authenticate(socket, clock.now());
+      return peers.authenticate(socket);
     } catch {
       // An invalid certificate counts as none. A token may still authenticate the caller.
       // The same applies to a stream that was reset and has no socket.

@@ -8,7 +8,7 @@ import { PublicKey } from '../../core/identity/x509/keys.ts';
 import { brokenRule } from '../../core/identity/x509/rules.ts';
 import type { Refusal } from './judge-join.ts';
 import type { Member } from './members.ts';
-import type { Verify } from './proof.ts';
+import type { Verify } from '../../core/identity/x509/verify-queue.ts';
 import type { Conversation } from './transcript.ts';
 import type { GivenCerts } from './wire.ts';
 

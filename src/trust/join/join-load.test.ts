@@ -3,7 +3,7 @@ import crypto, { generateKeyPairSync } from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { after, before, suite, test } from 'node:test';
 import { forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
-import type { RefusalRates } from './limits/refusal-limit.ts';
+import type { SourceRates } from '../../core/limits/source-budget.ts';
 import {
   attemptJoin,
   type Attempt,
@@ -24,7 +24,7 @@ const expensive: Attempt = svidOf(
 );
 
 /** So slow that no token is added during a test. */
-const rates: RefusalRates = {
+const rates: SourceRates = {
   source: { burst: 10, perSecond: 0.001 },
   network: { burst: 100, perSecond: 0.001 },
 };

@@ -8,6 +8,7 @@ import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { ReservedIssuer } from '../../core/identity/authority/authority.ts';
 import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
 import type { PublicKey } from '../../core/identity/x509/keys.ts';
+import { poolQueue, type Verify, VerifyQueue } from '../../core/identity/x509/verify-queue.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { PlaneCall, PlaneRpc } from '../../core/plane/stream.ts';
 import { bundlesOfTrusted } from '../authorization/entitlement.ts';
@@ -20,12 +21,11 @@ import { JoinOutcomes, type Proof } from './join-outcomes.ts';
 import { isSameJoin } from './generations.ts';
 import { judgeRules, judgeSecret, judgeSvid, judgeToken } from './judge-join.ts';
 import type { Member, MemberRole, Members } from './members.ts';
-import { poolVerify, type Verify } from './proof.ts';
-import { RefusalLimit, type RefusalRates } from './limits/refusal-limit.ts';
+import { RefusalLimit } from './limits/refusal-limit.ts';
+import type { SourceRates } from '../../core/limits/source-budget.ts';
 import { RenewalRate } from './limits/renewal-rate.ts';
 import { Renewals } from './renewals.ts';
 import type { TokenBook, UsableToken } from './token-book.ts';
-import { VerifyQueue } from './limits/verify-queue.ts';
 import { judgeVouching, untrustedPeer, type Vouching } from './vouching.ts';
 import {
   credentialDigest,
@@ -67,7 +67,7 @@ export type JoinServiceParts = Pick<
   /** Default: on libuv's thread pool. */
   readonly verify?: Verify;
   /** Default: the standard limits. */
-  readonly refusalRates?: RefusalRates;
+  readonly refusalRates?: SourceRates;
 };
 
 /** A client answers a challenge at once, with one signature. */
@@ -89,7 +89,7 @@ export class JoinService {
 
   constructor(parts: JoinServiceParts) {
     this.#parts = parts;
-    this.#verifications = new VerifyQueue(parts.verify ?? poolVerify);
+    this.#verifications = parts.verify === undefined ? poolQueue : new VerifyQueue(parts.verify);
     this.#refusals = new RefusalLimit(parts.clock, parts.refusalRates);
     this.#bundles = bundlesOfTrusted(parts.bundles, parts.federationState);
     this.#rate = new RenewalRate(parts.clock);

@@ -12,14 +12,9 @@ import type { Certificate } from '../../core/identity/x509/certificate.ts';
 import { brokenRule, refuse } from '../../core/identity/x509/rules.ts';
 import { checkLeaf } from '../../core/identity/x509/svid-rules.ts';
 import { parseChain, validateChainWith } from '../../core/identity/x509/svid-validator.ts';
+import type { Verify } from '../../core/identity/x509/verify-queue.ts';
 import { allows, parseAllowRule } from './allow-rules.ts';
-import {
-  checkTranscript,
-  EvenChecks,
-  secretDigest,
-  secretKeyObject,
-  type Verify,
-} from './proof.ts';
+import { checkTranscript, EvenChecks, secretDigest, secretKeyObject } from './proof.ts';
 import type { JoinWish } from './transcript.ts';
 import type { SecretRecord, UsableToken } from './token-book.ts';
 

@@ -2,36 +2,12 @@
 // reveal why a join is rejected. So every check verifies the same number of signatures with keys of the
 // same kinds, and uses decoys for missing ones.
 
-import {
-  constants,
-  createPublicKey,
-  hash,
-  type KeyObject,
-  sign,
-  type SignKeyObjectInput,
-  verify,
-} from 'node:crypto';
+import { constants, createPublicKey, hash, type KeyObject, sign } from 'node:crypto';
 import type { KeyAlgorithm } from '../../core/identity/x509/algorithms.ts';
 import type { Certificate } from '../../core/identity/x509/certificate.ts';
 import { PublicKey } from '../../core/identity/x509/keys.ts';
-import type { SignatureCheck } from '../../core/identity/x509/svid-validator.ts';
-
-/** Verifies one signature off the main thread. */
-export type Verify = (
-  digest: string | null,
-  data: Uint8Array,
-  key: KeyObject | SignKeyObjectInput,
-  signature: Uint8Array,
-) => Promise<boolean>;
-
-/** Runs on libuv's thread pool: strangers can ask for it, and P-521 takes a millisecond. */
-export const poolVerify: Verify = (digest, data, key, signature) =>
-  new Promise((resolve, reject) => {
-    verify(digest, data, key, signature, (error, isGood) => {
-      if (error === null) resolve(isGood);
-      else reject(error);
-    });
-  });
+import { type SignatureCheck, signedPart } from '../../core/identity/x509/svid-validator.ts';
+import type { Verify } from '../../core/identity/x509/verify-queue.ts';
 
 /** RSA as in TLS 1.3: PSS, with a salt as long as the hash. */
 const pss = { padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: 32 } as const;
@@ -74,8 +50,9 @@ export class EvenChecks {
     this.#verifies = verifies;
   }
 
-  readonly verify = ({ digest, data, key, signature }: SignatureCheck): Promise<boolean> => {
+  readonly verify = async (check: SignatureCheck): Promise<boolean> => {
     this.#done++;
+    const { digest, data, key, signature } = signedPart(check);
     return this.#verifies(digest, data, key, signature);
   };
 
@@ -83,12 +60,13 @@ export class EvenChecks {
   async fillUp(leaf: Certificate | undefined): Promise<void> {
     const algorithm = leaf === undefined ? 'p256' : signerOf(leaf);
     while (this.#done < chainSignatures) {
-      await this.verify({
-        digest: digests[algorithm],
-        data: leaf?.tbs ?? nothing,
-        key: decoyKey(algorithm),
-        signature: leaf?.signature ?? nothing,
-      });
+      this.#done++;
+      await this.#verifies(
+        digests[algorithm],
+        leaf?.tbs ?? nothing,
+        decoyKey(algorithm),
+        leaf?.signature ?? nothing,
+      );
     }
   }
 }

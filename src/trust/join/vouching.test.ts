@@ -6,7 +6,7 @@ import { generateP256 } from '../../core/identity/x509/keys.ts';
 import { joinBySecret, joinBySvid, renewSvid } from '../client/join-client.ts';
 import { memberController } from '../controllers/member-controller.ts';
 import { membersCollection, sessionsCollection } from './member-records.ts';
-import { poolVerify } from './proof.ts';
+import { poolVerify } from '../../core/identity/x509/verify-queue.ts';
 import { decodeSecret } from './secret.ts';
 import {
   ciToken,

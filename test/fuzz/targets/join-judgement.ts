@@ -7,7 +7,7 @@ import {
   judgeSvid,
   judgeToken,
 } from '../../../src/trust/join/judge-join.ts';
-import { poolVerify } from '../../../src/trust/join/proof.ts';
+import { poolVerify } from '../../../src/core/identity/x509/verify-queue.ts';
 import { secretWire, spiffeWire } from '../../../src/trust/join/wire.ts';
 import { hasCode } from '../../../src/core/errors/error.ts';
 import type { Target } from '../target.ts';

@@ -46,12 +46,15 @@ interface TestServer {
 
 async function serve(...chain: readonly Forged[]): Promise<TestServer> {
   const [leaf = site, ...above] = chain;
-  const authenticator = new PeerAuthenticator(new BundleTable().set('bruges.example', bruges));
+  const authenticator = new PeerAuthenticator({
+    bundles: new BundleTable().set('bruges.example', bruges),
+    clock: { now: Date.now },
+  });
   const callers: (string | undefined)[] = [];
   const server = createHttpsServer(
     svidServerOptions(credentialOf(leaf, ...above)),
     (incoming, response) => {
-      const svid = authenticator.authenticate(incoming.socket as TLSSocket, Date.now());
+      const svid = authenticator.authenticate(incoming.socket as TLSSocket);
       callers.push(svid?.id.toString());
       response.end('welcome');
     },

@@ -1,80 +1,71 @@
-// Authenticates the TLS client on every request, with a cache that is valid while nothing changes. A
-// peer that loses its bundle, or whose certificate expires, is rejected at its next request, even on
-// an open connection.
+// Authenticates the TLS client on every request, from memory while nothing changes. A peer that loses its
+// bundle, or whose certificate expires, is rejected at its next request, even on an open connection.
 
 import type { TLSSocket } from 'node:tls';
-import type { TrustDomain } from '../../../api/values/trust-domain.ts';
-import type { Bundle, BundleSource } from '../bundle/bundle.ts';
-import { readPeer, type Peer } from './peer-chain.ts';
-import { brokenRule } from '../x509/rules.ts';
-import { validateChain, type ValidatedSvid } from '../x509/svid-validator.ts';
+import { type Peer, readPeer } from './peer-chain.ts';
+import { ChainVerifier, type ChainVerifierParts } from '../x509/chain-verifier.ts';
+import { refuse } from '../x509/rules.ts';
+import { svidOf, type ValidatedSvid } from '../x509/svid-validator.ts';
 
-/** A cached result, and the inputs that it is valid for. */
-interface Verdict {
-  readonly svid: ValidatedSvid | undefined;
-  readonly refusal: unknown;
-  /** Undefined where validation failed before it looked up a bundle. */
-  readonly trustDomain: TrustDomain | undefined;
-  readonly bundle: Bundle | undefined;
+export interface PeerAuthenticatorParts extends ChainVerifierParts {
+  readonly clock: { now(): number };
+  /** Called with each request of a connection whose chain is valid. */
+  readonly proven?: (peer: Peer) => void;
 }
 
 export class PeerAuthenticator {
-  readonly #bundles: BundleSource;
-  /** Entries disappear with their connections. */
-  readonly #verdicts = new WeakMap<Peer, Verdict>();
+  readonly #parts: PeerAuthenticatorParts;
+  readonly #chains: ChainVerifier;
+  /** Peers whose signatures the site has not verified, because their source had no budget left. */
+  readonly #unverified = new WeakSet<Peer>();
 
-  constructor(bundles: BundleSource) {
-    this.#bundles = bundles;
+  constructor(parts: PeerAuthenticatorParts) {
+    this.#parts = parts;
+    this.#chains = new ChainVerifier(parts);
+  }
+
+  /**
+   * Call it before each request, and wait where it returns a promise: then signatures must be verified, which
+   * happens off the main thread, in turns of `source`. Undefined for all but the first request of a connection,
+   * and the first after some changes of a bundle. The promise never rejects.
+   */
+  prepare(socket: TLSSocket, source: string): Promise<void> | undefined {
+    const peer = readPeer(socket);
+    this.#unverified.delete(peer);
+    if (peer.refusal !== undefined || peer.chain.length === 0) return undefined;
+    const nowMs = this.#parts.clock.now();
+    const known = this.#chains.recall(peer.chain, nowMs);
+    if (known?.svid !== undefined) this.#parts.proven?.(peer);
+    return known === undefined ? this.#verify(peer, source, nowMs) : undefined;
+  }
+
+  async #verify(peer: Peer, source: string, nowMs: number): Promise<void> {
+    try {
+      const verdict = await this.#chains.judgeFor(source, peer.chain, nowMs);
+      if (verdict === undefined) this.#unverified.add(peer);
+      else if (verdict.svid !== undefined) this.#parts.proven?.(peer);
+    } catch {
+      // `authenticate` tries again, and reports the error.
+    }
   }
 
   /**
    * Undefined where the peer presented no certificate. Throws HANSA_CERTIFICATE_INVALID where it
-   * presented an invalid one. Costs a few comparisons, except for the first request of a connection
-   * and the first after a bundle change: those verify signatures (0.1 ms each).
+   * presented an invalid one. A few comparisons after `prepare`. Where the bundle has changed since then, it
+   * verifies what the change needs: one signature with the key of an authority, and those below it.
    */
-  authenticate(socket: TLSSocket, nowMs: number): ValidatedSvid | undefined {
+  authenticate(socket: TLSSocket): ValidatedSvid | undefined {
     const peer = readPeer(socket);
     if (peer.refusal !== undefined) throw peer.refusal;
     if (peer.chain.length === 0) return undefined;
-    let verdict = this.#verdicts.get(peer);
-    if (verdict === undefined || !this.#holds(verdict, nowMs)) {
-      verdict = this.#judge(peer, nowMs);
-      this.#verdicts.set(peer, verdict);
-    }
-    if (verdict.svid === undefined) throw verdict.refusal;
-    return verdict.svid;
-  }
-
-  /** Rejections are cached as well, so that a rejected caller cannot cause endless signature checks. */
-  #holds(verdict: Verdict, nowMs: number): boolean {
-    const { svid, trustDomain } = verdict;
-    if (svid !== undefined && (nowMs < svid.notBeforeMs || nowMs > svid.notAfterMs)) return false;
-    if (svid === undefined && dependsOnTime(verdict.refusal)) return false;
-    return trustDomain === undefined || this.#bundles.bundleFor(trustDomain) === verdict.bundle;
-  }
-
-  #judge(peer: Peer, nowMs: number): Verdict {
-    let trustDomain: TrustDomain | undefined;
-    let bundle: Bundle | undefined;
-    const bundles: BundleSource = {
-      bundleFor: (asked) => {
-        bundle = this.#bundles.bundleFor(asked);
-        trustDomain = asked;
-        return bundle;
-      },
-    };
-    try {
-      const svid = validateChain(peer.chain, bundles, nowMs);
-      return { svid, refusal: undefined, trustDomain, bundle };
-    } catch (refusal) {
-      // Other errors are bugs and must not look like a rejection.
-      if (brokenRule(refusal) === undefined) throw refusal;
-      return { svid: undefined, refusal, trustDomain, bundle };
-    }
+    if (this.#unverified.has(peer)) throw outOfBudget();
+    return svidOf(this.#chains.judge(peer.chain, this.#parts.clock.now()));
   }
 }
 
-function dependsOnTime(refusal: unknown): boolean {
-  const rule = brokenRule(refusal);
-  return rule === 'expired' || rule === 'not-yet-valid';
+function outOfBudget(): unknown {
+  return refuse(
+    'signature',
+    'the site has verified too many wrong signatures for its address or network, and verifies this one later',
+  );
 }

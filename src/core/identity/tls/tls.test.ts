@@ -64,10 +64,10 @@ function clientOptions(port: number, chain: readonly Forged[]): ConnectionOption
 
 /** An HTTPS server that answers every request with the caller's ID, or with the rule it broke. */
 async function whoami(bundles: BundleTable, now: () => number = Date.now): Promise<number> {
-  const authenticator = new PeerAuthenticator(bundles);
+  const authenticator = new PeerAuthenticator({ bundles, clock: { now } });
   const server = createHttpsServer(svidServerOptions(credentialOf(site)), (incoming, response) => {
     try {
-      const svid = authenticator.authenticate(incoming.socket as TLSSocket, now());
+      const svid = authenticator.authenticate(incoming.socket as TLSSocket);
       response.end(svid?.id.toString() ?? 'nobody');
     } catch (caught) {
       response.end(String(brokenRule(caught)));
@@ -276,9 +276,12 @@ test('the answer comes from memory while nothing changes', async () => {
   const seen = new Promise<TLSSocket>((resolve) => server.once('secureConnection', resolve));
   const client = connect(clientOptions(port, webChain));
   const socket = await seen;
-  const authenticator = new PeerAuthenticator(new BundleTable().set('lubeck.example', root));
-  const first = authenticator.authenticate(socket, Date.now());
-  assert.equal(authenticator.authenticate(socket, Date.now() + 1), first);
+  let nowMs = Date.now();
+  const bundles = new BundleTable().set('lubeck.example', root);
+  const authenticator = new PeerAuthenticator({ bundles, clock: { now: () => nowMs } });
+  const first = authenticator.authenticate(socket);
+  nowMs += 1;
+  assert.equal(authenticator.authenticate(socket), first);
   client.destroy();
   socket.destroy();
 });
@@ -306,9 +309,9 @@ test('a new certificate serves new connections, and old ones go on', async () =>
 
 test('after the swap, sessions are still not resumed and clients still asked', async () => {
   const bundles = new BundleTable().set('lubeck.example', root);
-  const authenticator = new PeerAuthenticator(bundles);
+  const authenticator = new PeerAuthenticator({ bundles, clock: { now: Date.now } });
   const server = createHttpsServer(svidServerOptions(credentialOf(site)), (incoming, response) => {
-    const svid = authenticator.authenticate(incoming.socket as TLSSocket, Date.now());
+    const svid = authenticator.authenticate(incoming.socket as TLSSocket);
     response.end(svid?.id.toString() ?? 'nobody');
   });
   guardServer(server);
@@ -326,11 +329,11 @@ test('after the swap, sessions are still not resumed and clients still asked', a
 
 test('HTTP/2 requests find the chain through their stand-in for the socket', async () => {
   const bundles = new BundleTable().set('lubeck.example', root);
-  const authenticator = new PeerAuthenticator(bundles);
+  const authenticator = new PeerAuthenticator({ bundles, clock: { now: Date.now } });
   const server = createSecureServer(
     { ...svidServerOptions(credentialOf(site)), allowHTTP1: true },
     (incoming, response) => {
-      const svid = authenticator.authenticate(incoming.socket as TLSSocket, Date.now());
+      const svid = authenticator.authenticate(incoming.socket as TLSSocket);
       response.end(svid?.id.toString() ?? 'nobody');
     },
   );

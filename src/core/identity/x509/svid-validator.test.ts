@@ -5,13 +5,8 @@ import fc from 'fast-check';
 import { emptyName, name } from './build-certificate.ts';
 import { keyUsageBits } from './extensions.ts';
 import { brokenRule, type Rule } from './rules.ts';
-import {
-  maxAuthoritiesTried,
-  maxChainLength,
-  parseChain,
-  validateChain,
-  type ValidatedSvid,
-} from './svid-validator.ts';
+import { maxChainLength, parseChain, validateChain, type ValidatedSvid } from './svid-validator.ts';
+import { maxAuthoritiesTried } from './svid-paths.ts';
 import {
   BundleTable,
   ecKey,
@@ -127,14 +122,34 @@ test('of many authorities of one name, the one whose key is named is found, also
   assert.equal(validate([leaf, between], bundles).id.toString(), web);
 });
 
-test('a key identifier that is wrong hides nothing where there are few', () => {
+test('a key identifier that names no authority costs no signature, and one that is missing hides nothing', () => {
   const subject = name('test', 'few');
   const roots = [1, 2, 3].map((id) =>
     forgeRoot('lubeck.example', { subject, issuerName: subject, ...keyIds(id) }),
   );
   const bundles = new BundleTable().set('lubeck.example', ...roots);
-  const leaf = forgeLeaf(roots[1] as Forged, web, keyIds(100, 3));
-  assert.equal(validate([leaf], bundles).id.toString(), web);
+  const [, second] = roots as [Forged, Forged];
+  const never = (): boolean => assert.fail('a signature was verified');
+  const { der } = forgeLeaf(second, web, keyIds(100, 4));
+  assert.throws(
+    () => validateChain(parseChain([der]), bundles, Date.now(), never),
+    breaks('unknown-authority'),
+  );
+  assert.equal(validate([forgeLeaf(second, web)], bundles).id.toString(), web);
+});
+
+test('an authority that was signed again under its own key is reached through the newer certificate', () => {
+  const ids = keyIds(1);
+  const old = forgeRoot('lubeck.example', { ...ids, notAfterMs: wholeSecond(Date.now() - 5000) });
+  const newer = forgeRoot('lubeck.example', keyIds(2));
+  const crossed = below(newer, {
+    key: old.key,
+    subject: old.certificate.subject,
+    ...keyIds(1, 2),
+  });
+  const bundles = new BundleTable().set('lubeck.example', old, newer);
+  const leaf = forgeLeaf(old, web, keyIds(100, 1));
+  assert.equal(validate([leaf, crossed], bundles).id.toString(), web);
 });
 
 test('after a rotation to a root of the same name, both are tried', () => {

@@ -25,8 +25,8 @@ import { commitFenced } from '../../../core/lease/current-fence.ts';
 import { TokenBuckets } from '../../../core/limits/token-buckets.ts';
 import type { PlaneContext } from '../../../core/plane/plane.ts';
 import type { AuditRow } from '../../../core/store/store.ts';
-import { VerifyQueue } from '../../join/limits/verify-queue.ts';
-import { checkTranscript, poolVerify, type Verify } from '../../join/proof.ts';
+import { poolQueue, type Verify } from '../../../core/identity/x509/verify-queue.ts';
+import { checkTranscript } from '../../join/proof.ts';
 import type { UsableEntry } from '../../workload/entries/matching-entries.ts';
 import { describeJwt } from '../../workload/svids/issuer.ts';
 import { JwtRecordLimit } from '../../workload/svids/jwt-record-limit.ts';
@@ -94,7 +94,6 @@ class AgentSigner {
   readonly #jwtQuota: TokenBuckets;
   readonly #jwtRecords = new JwtRecordLimit();
   readonly #work: WorkTurns;
-  readonly #slowChecks = new VerifyQueue(poolVerify);
   readonly #count: (type: 'x509' | 'jwt', outcomes: readonly Outcome<unknown>[]) => void;
 
   constructor(parts: SignForAgentParts) {
@@ -249,7 +248,7 @@ class AgentSigner {
     transcript: Buffer,
     proof: Uint8Array,
   ): Promise<boolean> {
-    const verifies = quick.has(algorithm) ? verifyHere : this.#slowChecks.of(name, neverAborted);
+    const verifies = quick.has(algorithm) ? verifyHere : poolQueue.of(name, neverAborted);
     try {
       return await checkTranscript(verifies, transcript, { key: keyObject, algorithm }, proof);
     } catch {

@@ -1,8 +1,25 @@
-// Concurrency limiter for the signature checks of joins. It runs few at once, so that threads of libuv's
-// pool stay free for files, DNS and signing. Sources take turns, so that a source with many expensive
+// Concurrency limiter for signature checks that strangers ask for. It runs few at once, so that threads of
+// libuv's pool stay free for files, DNS and signing. Sources take turns, so that a source with many expensive
 // signatures delays only itself.
 
-import type { Verify } from '../proof.ts';
+import { type KeyObject, type SignKeyObjectInput, verify as verifySignature } from 'node:crypto';
+
+/** Verifies one signature off the main thread. */
+export type Verify = (
+  digest: string | null,
+  data: Uint8Array,
+  key: KeyObject | SignKeyObjectInput,
+  signature: Uint8Array,
+) => Promise<boolean>;
+
+/** Runs on libuv's thread pool: strangers can ask for it, and P-521 takes a millisecond. */
+export const poolVerify: Verify = (digest, data, key, signature) =>
+  new Promise((resolve, reject) => {
+    verifySignature(digest, data, key, signature, (error, isGood) => {
+      if (error === null) resolve(isGood);
+      else reject(error);
+    });
+  });
 
 /** Half of libuv's pool of four. */
 const mostAtOnce = 2;
@@ -58,3 +75,6 @@ export class VerifyQueue {
     resolve?.();
   }
 }
+
+/** One for the process, like the pool of threads. */
+export const poolQueue = new VerifyQueue(poolVerify);

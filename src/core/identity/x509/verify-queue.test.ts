@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { yieldToEventLoop } from '../../../core/clock/yield-to-event-loop.ts';
-import type { Verify } from '../proof.ts';
-import { VerifyQueue } from './verify-queue.ts';
+import { yieldToEventLoop } from '../../clock/yield-to-event-loop.ts';
+import { type Verify, VerifyQueue } from './verify-queue.ts';
 
 const nothing = Buffer.alloc(0);
 const { signal } = new AbortController();
