@@ -12,9 +12,16 @@ import {
   CheckRequestSchema,
   CheckResponseSchema,
 } from '../../../proto/gen/ext_authz_pb.ts';
-import { type AccessDecision, type AccessQuestion, decideAccess } from './ext-authz.ts';
+import {
+  type AccessDecision,
+  type AccessQuestion,
+  decideAccess,
+  UnverifiedCaller,
+} from './ext-authz.ts';
 import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
 import type { Clock } from '../../core/clock/clock.ts';
+import { ChainVerifier, strangerRate } from '../../core/identity/x509/chain-verifier.ts';
+import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 import type { StoreFederationState } from './federation-state.ts';
 import type { Delivery } from '../workload/delivery.ts';
 import { grpcMethod } from '../workload/socket/grpc-method.ts';
@@ -53,8 +60,52 @@ const denied = toBinary(
   }),
 );
 
+/** Users of this machine that ask about callers. */
+const maxUsers = 1_024;
+
+const tooManyWrong: AccessDecision = {
+  allowed: false,
+  kind: 'caller',
+  reason:
+    'the user that asks has presented too many certificates with wrong signatures. This one was not verified',
+  id: undefined,
+};
+
 export function authorizationApi(options: AuthorizationApiOptions): UntypedServiceImplementation {
   const { delivery, connections, federationState, bundles, clock, outOfContact, decided } = options;
+  const budget = new TokenBuckets({ clock, maxKeys: maxUsers, ...strangerRate });
+  const chains = new ChainVerifier({ bundles, budget });
+  const decide = (question: AccessQuestion, asker: WorkloadConnection): AccessDecision => {
+    const nowMs = clock.now();
+    return decideAccess(question, {
+      askers: delivery.entriesOf(asker.process),
+      federationState: federationState.current,
+      bundles,
+      nowMs,
+      verdictOn: (chain) => chains.recall(chain, nowMs),
+      outOfContact: outOfContact(),
+    });
+  };
+  /** At once, unless signatures must be verified first. */
+  const decideInTime = (
+    question: AccessQuestion,
+    asker: WorkloadConnection,
+  ): AccessDecision | Promise<AccessDecision> => {
+    try {
+      return decide(question, asker);
+    } catch (error) {
+      if (!(error instanceof UnverifiedCaller)) throw error;
+      return verified(error.chain, question, asker);
+    }
+  };
+  const verified = async (
+    chain: UnverifiedCaller['chain'],
+    question: AccessQuestion,
+    asker: WorkloadConnection,
+  ): Promise<AccessDecision> => {
+    const verdict = await chains.judgeFor(`${asker.process.uid}`, chain, clock.now());
+    return verdict === undefined ? tooManyWrong : decideInTime(question, asker);
+  };
   const check: handleUnaryCall<CheckRequest, Uint8Array> = (call, answer) => {
     const asker = connections.get(call.getPeer());
     if (asker === undefined) {
@@ -62,15 +113,13 @@ export function authorizationApi(options: AuthorizationApiOptions): UntypedServi
       return;
     }
     const question = questionOf(call.request);
-    const decision = decideAccess(question, {
-      askers: delivery.entriesOf(asker.process),
-      federationState: federationState.current,
-      bundles,
-      nowMs: clock.now(),
-      outOfContact: outOfContact(),
-    });
-    decided(decision, question, asker);
-    answer(null, decision.allowed ? allowed : denied);
+    const send = (decision: AccessDecision): void => {
+      decided(decision, question, asker);
+      answer(null, decision.allowed ? allowed : denied);
+    };
+    const decision = decideInTime(question, asker);
+    if (decision instanceof Promise) decision.then(send, answer);
+    else send(decision);
   };
   return { Check: check };
 }

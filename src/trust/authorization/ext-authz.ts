@@ -9,7 +9,15 @@ import { toHansaError } from '../../core/errors/error.ts';
 import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
 import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
 import { refuse } from '../../core/identity/x509/rules.ts';
-import { maxChainLength, validateChain } from '../../core/identity/x509/svid-validator.ts';
+import type { Certificate } from '../../core/identity/x509/certificate.ts';
+import {
+  chainSteps,
+  type ChainVerdict,
+  isSignedHere,
+  judgeChain,
+  maxChainLength,
+  svidOf,
+} from '../../core/identity/x509/svid-validator.ts';
 import type { FederationState } from './federation-state.ts';
 import { type Asker, decideCaller, decidesByOffer } from './offer-callers.ts';
 
@@ -63,6 +71,8 @@ export interface AccessFacts {
   readonly federationState: FederationState;
   readonly bundles: BundleSource;
   readonly nowMs: number;
+  /** Undefined where signatures must be verified first. Default: verifies them on this thread. */
+  readonly verdictOn?: (chain: readonly Certificate[]) => ChainVerdict | undefined;
   /** Why grants and peers are too old to decide with; undefined where they are current. */
   readonly outOfContact?: string | undefined;
 }
@@ -70,6 +80,17 @@ export interface AccessFacts {
 /** Far above a leaf in PEM with percent-encoding. */
 const maxCertificateCharacters = 64 * 1024;
 
+/** The signatures of this chain must be verified before a decision. */
+export class UnverifiedCaller extends Error {
+  readonly chain: readonly Certificate[];
+
+  constructor(chain: readonly Certificate[]) {
+    super('the signatures of the caller are not verified yet');
+    this.chain = chain;
+  }
+}
+
+/** Throws UnverifiedCaller. */
 export function decideAccess(question: AccessQuestion, facts: AccessFacts): AccessDecision {
   const { federationState, nowMs } = facts;
   const deny = (
@@ -98,6 +119,7 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
   try {
     id = callerOf(question, facts);
   } catch (error) {
+    if (error instanceof UnverifiedCaller) throw error;
     return deny('caller', toHansaError(error).message);
   }
   // The site no longer trusts this trust domain. Envoy may still hold its old bundle.
@@ -134,14 +156,19 @@ export function coveredBy(grant: string): { readonly grant: string; readonly rea
  * SPIFFE ID that Envoy names. Without one, the site relies on the verification by Envoy: a
  * workload that lies could admit callers only to itself. Throws an error for the operator.
  */
-function callerOf(question: AccessQuestion, { bundles, nowMs }: AccessFacts): SpiffeId {
+function callerOf(question: AccessQuestion, facts: AccessFacts): SpiffeId {
   const { principal, certificate } = question;
   if (certificate === '') return SpiffeId.parse(principal);
   if (certificate.length > maxCertificateCharacters) {
     throw refuse('size-limit', `it has ${certificate.length} characters`);
   }
   const chain = parseCertificatesPem(decoded(certificate), maxChainLength);
-  const { id } = validateChain(chain, bundles, nowMs);
+  const { bundles, nowMs, verdictOn } = facts;
+  const verdict = verdictOn
+    ? verdictOn(chain)
+    : judgeChain(chainSteps(chain, bundles, nowMs), isSignedHere);
+  if (verdict === undefined) throw new UnverifiedCaller(chain);
+  const { id } = svidOf(verdict);
   if (principal !== '' && principal !== id.toString()) {
     throw refuse('expected-id', `it names ${id.toString()}, but Envoy says ${excerpt(principal)}`);
   }

@@ -11,7 +11,9 @@ import {
   validateJwtSvid,
 } from '../../../core/identity/jwt/svid-validator.ts';
 import { parseCertificatesPem } from '../../../core/identity/x509/pem.ts';
-import { maxChainLength, validateChain } from '../../../core/identity/x509/svid-validator.ts';
+import { ChainVerifier, strangerRate } from '../../../core/identity/x509/chain-verifier.ts';
+import { maxChainLength, svidOf } from '../../../core/identity/x509/svid-validator.ts';
+import { TokenBuckets } from '../../../core/limits/token-buckets.ts';
 import type { PlaneContext } from '../../../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../../../core/plane/route.ts';
 import { trustPaths } from '../../paths.ts';
@@ -44,13 +46,21 @@ export interface BadSvid {
 
 export type SvidType = 'X509-SVID' | 'JWT-SVID';
 
-export type ValidateParts = Pick<PlaneContext, 'bundles' | 'clock'>;
+interface ValidateParts extends Pick<PlaneContext, 'bundles' | 'clock'> {
+  readonly chains: ChainVerifier;
+}
+
+/** Users and tokens of the site. */
+const maxCallers = 1_024;
 
 /** Of a chain of full length with RSA keys, in PEM. */
 const maxBodyBytes = 128 * 1024;
 
 /** POST: `{token, audience}` or `{certificates}`, the leaf first, in PEM. Answers 200 with a verdict. */
-export function validateRoute(parts: ValidateParts): PlaneRoute {
+export function validateRoute(given: Pick<PlaneContext, 'bundles' | 'clock'>): PlaneRoute {
+  const { bundles, clock } = given;
+  const budget = new TokenBuckets({ clock, maxKeys: maxCallers, ...strangerRate });
+  const parts = { ...given, chains: new ChainVerifier({ bundles, budget }) };
   return route({
     listener: 'api',
     method: 'POST',
@@ -79,7 +89,9 @@ async function verdictOf(parts: ValidateParts, request: ApiRequest): Promise<Ver
   }
   if (fields.certificates !== undefined) {
     const pem = readString(fields, 'certificates', () => true, 'certificates in PEM');
-    return judged('X509-SVID', 'HANSA_CERTIFICATE_INVALID', () => judgeChain(parts, pem));
+    return judged('X509-SVID', 'HANSA_CERTIFICATE_INVALID', () =>
+      judgeChain(parts, pem, request.caller.user),
+    );
   }
   const token = readString(
     fields,
@@ -96,9 +108,13 @@ async function verdictOf(parts: ValidateParts, request: ApiRequest): Promise<Ver
   return judged('JWT-SVID', 'HANSA_JWT_INVALID', () => judgeToken(parts, token, audience));
 }
 
-function judged(type: SvidType, code: CoreErrorCode, judge: () => GoodSvid): Verdict {
+async function judged(
+  type: SvidType,
+  code: CoreErrorCode,
+  judge: () => GoodSvid | Promise<GoodSvid>,
+): Promise<Verdict> {
   try {
-    return judge();
+    return await judge();
   } catch (error) {
     if (!(error instanceof HansaError) || error.code !== code) throw error;
     const rule = error.details?.causes?.[0]?.reason ?? '';
@@ -106,13 +122,21 @@ function judged(type: SvidType, code: CoreErrorCode, judge: () => GoodSvid): Ver
   }
 }
 
-function judgeChain({ bundles, clock }: ValidateParts, pem: string): GoodSvid {
+async function judgeChain(
+  { chains, clock }: ValidateParts,
+  pem: string,
+  user: string,
+): Promise<GoodSvid> {
   const chain = parseCertificatesPem(pem, maxChainLength);
-  const { id, notAfterMs, serialHex, authorityFingerprint } = validateChain(
-    chain,
-    bundles,
-    clock.now(),
-  );
+  const verdict = await chains.judgeFor(user, chain, clock.now());
+  if (verdict === undefined) {
+    throw new HansaError(
+      'HANSA_TOO_MANY_REQUESTS',
+      'Cannot validate the SVID: you sent too many certificates with wrong signatures. Try again in a few seconds.',
+      { details: { retryAfterSeconds: 5 } },
+    );
+  }
+  const { id, notAfterMs, serialHex, authorityFingerprint } = svidOf(verdict);
   return {
     valid: true,
     type: 'X509-SVID',
