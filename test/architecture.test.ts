@@ -340,7 +340,7 @@ suite('contact with the world is made in named places', () => {
       under('src/server/'),
       code(/\bremoteAddress\b/g),
       /^src\/server\/http\/source-address\.ts$/,
-      /^src\/server\/listeners\/(?:stranger-limits|connections)\.ts$/,
+      /^src\/server\/listeners\/(?:stranger-limits|connections|handshake-budget)\.ts$/,
     );
   });
 

@@ -21,6 +21,7 @@ import { accessRoutes } from './routes/access-routes.ts';
 import { auditRoutes } from './routes/audit-routes.ts';
 import { discoveryRoutes } from './routes/discovery-routes.ts';
 import { healthRoutes } from './routes/health-routes.ts';
+import type { HandshakeBudget } from './listeners/handshake-budget.ts';
 import { observeServing } from './listeners/serving-metrics.ts';
 import type { SiteAccess } from './site-access.ts';
 import type { Foundation } from './site-foundation.ts';
@@ -45,6 +46,7 @@ export function createDispatchers(
   { registry, kindNames, authorizer, tokens, budget, counted, approvers }: SiteAccess,
   planes: PlaneHost,
   writer: ResourceWriter,
+  handshakes: HandshakeBudget,
 ): SiteDispatchers {
   const answers = new Answers(clock, {
     withinMs: config.limits.requestSeconds * 1000,
@@ -107,6 +109,7 @@ export function createDispatchers(
     // Messages between sites are small, and most callers are strangers.
     bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
     bundles: planes.bundles.held,
+    handshakes,
     routes: planes.federationRoutes,
     directories: planes.directories,
     rpcs: planes.rpcs,

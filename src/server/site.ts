@@ -13,6 +13,7 @@ import type { BundleSource } from '../core/identity/bundle/bundle.ts';
 import { HostCertificates } from '../core/identity/tls/host-certificates.ts';
 import { PeerAuthenticator } from '../core/identity/tls/peer-authenticator.ts';
 import { TlsTransport } from '../core/identity/tls/tls-transport.ts';
+import { SourceBudget } from '../core/limits/source-budget.ts';
 import { LeaseMetrics } from '../core/lease/lease.ts';
 import type { Log } from '../core/log/log.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
@@ -40,6 +41,7 @@ import { SourceAddresses } from './http/source-address.ts';
 import { type Foundation, layFoundation } from './site-foundation.ts';
 import { createWriter, prepareAccess, type SiteAccess } from './site-access.ts';
 import { createDispatchers, type SiteDispatchers } from './site-dispatchers.ts';
+import { HandshakeBudget, usualRates } from './listeners/handshake-budget.ts';
 import { SiteListeners, urlOf } from './listeners/site-listeners.ts';
 import {
   advertisedURL,
@@ -116,7 +118,13 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
   cleanup.add(() => planes.stop());
   await startPlanes(options, foundation, access, planes, writer, () => advertise);
   planes.addHealth(health);
-  const dispatchers = createDispatchers(options, foundation, access, planes, writer);
+  const handshakes = new HandshakeBudget({
+    clock,
+    metrics,
+    budget: new SourceBudget(clock, usualRates),
+    denied: denials(foundation.audit).ofHandshakes,
+  });
+  const dispatchers = createDispatchers(options, foundation, access, planes, writer, handshakes);
   cleanup.add(() => dispatchers.guard.stop());
   const processMetrics = registerProcessMetrics(metrics, clock, { version });
   cleanup.add(() => processMetrics.stop());
@@ -128,7 +136,13 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
     proxies: config.trustedProxies,
     denied: denials(foundation.audit).ofHeaders,
   });
-  const listeners = new SiteListeners({ clock, limits: config.limits, credentials, sources });
+  const listeners = new SiteListeners({
+    clock,
+    limits: config.limits,
+    credentials,
+    sources,
+    handshakes,
+  });
   cleanup.add(() => listeners.close(drainMs));
   const { hostedNames } = planes;
   const hosts =
@@ -138,6 +152,7 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
   const opened = await openListeners(options, foundation, access, planes, {
     listeners,
     dispatchers,
+    handshakes,
     ownBundle,
     hosts,
   });
@@ -242,13 +257,15 @@ async function openListeners(
   parts: {
     readonly listeners: SiteListeners;
     readonly dispatchers: SiteDispatchers;
+    readonly handshakes: HandshakeBudget;
     readonly ownBundle: BundleSource;
     readonly hosts: HostCertificates | undefined;
   },
 ): Promise<Opened> {
-  const { listeners, dispatchers, ownBundle, hosts } = parts;
+  const { listeners, dispatchers, handshakes, ownBundle, hosts } = parts;
   // Users belong to this trust domain. The API does not accept SVIDs of others.
-  const peers = new PeerAuthenticator({ clock, bundles: ownBundle });
+  const { budget, proven } = handshakes;
+  const peers = new PeerAuthenticator({ clock, bundles: ownBundle, budget, proven });
   const api = await listeners.api(
     config.api,
     // Users have many long watches, but error responses to strangers are few and short.

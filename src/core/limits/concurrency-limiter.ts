@@ -27,6 +27,16 @@ export class ConcurrencyLimiter {
     return this.#waiting.size >= this.#options.mostWaiting;
   }
 
+  /** Whether a task waits for a slot. */
+  get isWaitedFor(): boolean {
+    return this.#waiting.size > 0;
+  }
+
+  /** Whether no task runs or waits. */
+  get isIdle(): boolean {
+    return this.#counted === 0;
+  }
+
   /** Whether `run` would begin at once. */
   get isFree(): boolean {
     return this.#counted < this.#options.atOnce;

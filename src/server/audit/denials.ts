@@ -6,6 +6,7 @@ import type { KindName } from '../../core/access/presets.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { HansaError } from '../../core/errors/error.ts';
 import type { FederationDispatcherParts } from '../listeners/federation-listener.ts';
+import type { HandshakeBudgetParts } from '../listeners/handshake-budget.ts';
 import type { RequestDispatcherParts } from '../http/request-dispatcher.ts';
 import type { SourceAddressesParts } from '../http/source-address.ts';
 
@@ -17,6 +18,7 @@ export function denials(
   readonly ofCallers: RequestDispatcherParts['denied'];
   readonly ofPeers: FederationDispatcherParts['denied'];
   readonly ofHeaders: SourceAddressesParts['denied'];
+  readonly ofHandshakes: HandshakeBudgetParts['denied'];
 } {
   const objectOf = ({ details }: HansaError): { kind?: string; name?: string } => {
     if (details?.kind === undefined) return {};
@@ -52,6 +54,14 @@ export function denials(
         outcome: 'deny',
         code: error.code,
         reason: `${listener}: ${error.message}`,
+      }),
+    ofHandshakes: (address, error) =>
+      audit.deny({
+        actor: actorOf(anonymous, { address }),
+        verb: 'tls.handshake',
+        outcome: 'deny',
+        code: error.code,
+        reason: error.message,
       }),
   };
 }

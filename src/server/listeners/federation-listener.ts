@@ -19,11 +19,14 @@ import { isRpc, RpcDispatcher } from '../http/rpc.ts';
 import { addressOf } from '../http/source-address.ts';
 import { CallerQuota } from '../http/caller-quota.ts';
 import { afterPreparation } from '../http/after-preparation.ts';
+import type { HandshakeBudget } from './handshake-budget.ts';
 import type { Release } from './stranger-limits.ts';
 
 export interface FederationDispatcherParts extends PlaneDispatcherParts {
   readonly routes: readonly FederationRoute[];
   readonly bundles: BundleSource;
+  /** Default: no limit on what strangers cost. */
+  readonly handshakes?: Pick<HandshakeBudget, 'budget' | 'proven'>;
   readonly rpcs?: readonly PlaneRpc[];
   /** Records a denial in the audit log. `peer` is a verified SPIFFE ID, or undefined. */
   readonly denied: (
@@ -55,8 +58,12 @@ export class FederationDispatcher {
   readonly #agentStreams: CallerQuota;
 
   constructor(parts: FederationDispatcherParts) {
-    const { clock, bundles } = parts;
-    this.#peers = new PeerAuthenticator({ clock, bundles });
+    const { clock, bundles, handshakes } = parts;
+    this.#peers = new PeerAuthenticator({
+      clock,
+      bundles,
+      ...(handshakes && { budget: handshakes.budget, proven: handshakes.proven }),
+    });
     this.listener = afterPreparation(this.#peers, this.#dispatch);
     const all = parts.limits.maxConcurrentRequests;
     this.#peerShares = new CallerQuota({ each: mostOfOnePeer, all });

@@ -53,6 +53,8 @@ export async function listenTls(
   limits: ListenerLimits,
   handler: Handler,
   clock: Clock,
+  /** Called before the first connection. */
+  guard: (server: Http2SecureServer) => void = () => undefined,
 ): Promise<Listener & { readonly server: Http2SecureServer }> {
   const server = createSecureServer(
     {
@@ -68,6 +70,7 @@ export async function listenTls(
     } as SecureServerOptions,
     boundHeaders(limits, handler) as never,
   );
+  guard(server);
   // With allowHTTP1, the HTTP/1.1 limits are properties of the same server.
   Object.assign(server, {
     ...timeoutsOf(limits),

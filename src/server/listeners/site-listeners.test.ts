@@ -11,6 +11,8 @@ import {
 import type { SiteCredential } from '../../core/identity/tls/site-credentials.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { SourceAddresses } from '../http/source-address.ts';
+import { SourceBudget } from '../../core/limits/source-budget.ts';
+import { HandshakeBudget, usualRates } from './handshake-budget.ts';
 import { SiteListeners } from './site-listeners.ts';
 
 const root = forgeRoot('lubeck.example');
@@ -41,11 +43,18 @@ const sources = new SourceAddresses({
   proxies: [],
   denied: () => undefined,
 });
+const handshakes = new HandshakeBudget({
+  clock: systemClock,
+  metrics: new MetricsRegistry(),
+  budget: new SourceBudget(systemClock, usualRates),
+  denied: () => undefined,
+});
 const listeners = new SiteListeners({
   clock: systemClock,
   limits,
   credentials: changing(),
   sources,
+  handshakes,
 });
 after(() => listeners.close(100));
 

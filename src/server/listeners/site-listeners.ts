@@ -18,6 +18,7 @@ import {
 import type { SourceAddresses } from '../http/source-address.ts';
 import { OpenStreams, shareConnections } from './stranger-limits.ts';
 import { EarlierConnections } from './earlier-connections.ts';
+import type { HandshakeBudget } from './handshake-budget.ts';
 import { followCertificate, webServerOptions } from './web-listener.ts';
 
 export interface SiteListenersParts {
@@ -25,6 +26,7 @@ export interface SiteListenersParts {
   readonly limits: ListenerLimits;
   readonly credentials: Pick<SiteCredentials, 'current' | 'onRenewal'>;
   readonly sources: Pick<SourceAddresses, 'before' | 'isProxy'>;
+  readonly handshakes: Pick<HandshakeBudget, 'guard'>;
 }
 
 type PublicHandler = Parameters<OpenStreams['before']>[0];
@@ -71,13 +73,15 @@ export class SiteListeners {
     handler: Parameters<typeof listenTls>[3],
     hosts?: Pick<HostCertificates, 'choose'>,
   ): ReturnType<typeof listenTls> {
-    const { clock, limits, credentials } = this.#parts;
+    const { clock, limits, credentials, handshakes, sources } = this.#parts;
     const tlsOptions = {
       ...svidServerOptions(credentials.current),
       ...(hosts && { SNICallback: hosts.choose }),
     };
-    const listener = await listenTls(address, tlsOptions, limits, handler, clock);
-    guardServer(listener.server);
+    const listener = await listenTls(address, tlsOptions, limits, handler, clock, (server) => {
+      guardServer(server);
+      handshakes.guard(server, sources.isProxy);
+    });
     credentials.onRenewal((credential) => swapCertificate(listener.server, credential));
     // The certificate may have been renewed while the listener opened.
     swapCertificate(listener.server, credentials.current);
