@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import type { HansaError } from '../../core/errors/error.ts';
 import { agentUnit, readUnit, type UnitSettings } from './agent-unit.ts';
 
 const settings: UnitSettings = {
@@ -61,6 +62,21 @@ suite('the systemd unit of the agent', () => {
       String.raw`/opt/hansa/hansa agent run --data-dir "/srv/my \"agent\"/100%%/$$HOME" --key-file /etc/hansa-agent.key`,
     ]);
   });
+});
+
+suite('a path with a control character', () => {
+  for (const key of ['launcher', 'dataDir', 'keyFile', 'user'] as const) {
+    for (const odd of ['\n', '\r', '\0', '\u001b']) {
+      test(`is refused, and named: ${key} with ${JSON.stringify(odd)}`, () => {
+        const path = `/srv/a${odd}ExecStartPre=/tmp/evil`;
+        assert.throws(
+          () => agentUnit({ ...settings, [key]: path }),
+          ({ code, message }: HansaError) =>
+            code === 'HANSA_USAGE' && message.includes(JSON.stringify(path)),
+        );
+      });
+    }
+  }
 });
 
 suite('the unit that is installed', () => {

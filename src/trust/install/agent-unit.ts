@@ -1,5 +1,7 @@
 // Writes the systemd unit of an agent, and reads back which folder and user an installed unit has. Pure.
 
+import { usageError } from '../../core/command/usage-error.ts';
+
 /** Numbers of `src/cli/exit-codes.ts`: a restart changes nothing about these, an operator does. */
 const hopelessExitCodes = {
   usage: 2,
@@ -30,9 +32,10 @@ export interface UnitSettings {
 /** What `hansa agent uninstall` needs to know. */
 export type InstalledUnit = Pick<UnitSettings, 'dataDir' | 'keyFile' | 'user' | 'createsUser'>;
 
-/** Deterministic. */
+/** Deterministic. Throws HANSA_USAGE for a path that cannot stand in a unit. */
 export function agentUnit(settings: UnitSettings): string {
   const { launcher, dataDir, keyFile, user, createsUser } = settings;
+  for (const text of [launcher, dataDir, keyFile, user]) requireOneLine(text);
   const flags = `--data-dir ${quoted(dataDir)} --key-file ${quoted(keyFile)}`;
   return `# The Hansa agent: serves the SPIFFE Workload API on this machine.
 # Written by hansa agent install. To change it, use: systemctl edit ${unitName}
@@ -126,6 +129,15 @@ AmbientCapabilities=`;
 # If no entry has these selectors, install with --unprivileged.
 CapabilityBoundingSet=CAP_SYS_PTRACE CAP_DAC_READ_SEARCH
 AmbientCapabilities=CAP_SYS_PTRACE CAP_DAC_READ_SEARCH`;
+}
+
+/** systemd.syntax(7): a line break would begin a setting of its own, in quotes too. */
+function requireOneLine(path: string): void {
+  // oxlint-disable-next-line no-control-regex -- these are what is refused
+  if (!/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/.test(path)) return;
+  throw usageError(
+    `A systemd unit cannot contain the path ${JSON.stringify(path)}: it has a line break or another control character. Choose another path.`,
+  );
 }
 
 /** systemd.service(5): quotes, and specifiers and variables as plain text. */
