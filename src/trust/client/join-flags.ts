@@ -46,7 +46,7 @@ export function addProofOptions(command: Command): Command {
 
 /** Reads all input before the first call. */
 export async function proofOf(
-  io: Pick<Io, 'cwd' | 'interruption'>,
+  io: Pick<Io, 'cwd' | 'interruption' | 'clock'>,
   { svid, key, socket, secretFile }: JoinFlags,
 ): Promise<Prove> {
   const given = [svid ?? key, socket, secretFile].filter((each) => each !== undefined);
@@ -63,7 +63,11 @@ export async function proofOf(
   const credential =
     socket === undefined
       ? readSvid(io, svid ?? '', key ?? '')
-      : await svidFromSocket(resolve(io.cwd, socket), io.interruption());
+      : await svidFromSocket({
+          socket: resolve(io.cwd, socket),
+          signal: io.interruption(),
+          clock: io.clock,
+        });
   return (parts, wish) => client.joinBySvid(parts, wish, credential);
 }
 

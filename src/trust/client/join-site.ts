@@ -1,12 +1,14 @@
 // Joins a site as an agent or a bot, and keeps the SVID in a folder.
 
 import { createPrivateKey } from 'node:crypto';
+import { stayAlive } from '../../core/command/stay-alive.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { Io } from '../../core/plane/command-kit.ts';
 import type { Joined, JoinServer, SvidCredential } from './join-client.ts';
 import type { JoinFolder } from './join-folder.ts';
 import { isPassing } from './join-renewal.ts';
+import type { Asking } from './workload-client.ts';
 
 type JoinBySvid = typeof import('./join-client.ts')['joinBySvid'];
 
@@ -54,13 +56,13 @@ function unreachable(url: URL, cause: HansaError): HansaError {
 }
 
 /** The first SVID that the Workload API gives to this process. */
-export async function svidFromSocket(socket: string, signal: AbortSignal): Promise<SvidCredential> {
-  const { watchSvids } = await import('./workload-client.ts');
-  for await (const { svids } of watchSvids(socket, signal)) {
-    const [first] = svids;
-    if (first === undefined) continue;
-    const key = createPrivateKey({ key: Buffer.from(first.key), format: 'der', type: 'pkcs8' });
-    return { chain: first.chain, key };
+export async function svidFromSocket(asking: Asking): Promise<SvidCredential> {
+  const { fetchSvids } = await import('./workload-client.ts');
+  const first = (await stayAlive(() => fetchSvids(asking)))?.svids[0];
+  if (first === undefined) {
+    const message = `The workload socket ${asking.socket} returned no SVID.`;
+    throw new HansaError('HANSA_UNREACHABLE', message);
   }
-  throw new HansaError('HANSA_UNREACHABLE', `The workload socket ${socket} returned no SVID.`);
+  const key = createPrivateKey({ key: Buffer.from(first.key), format: 'der', type: 'pkcs8' });
+  return { chain: first.chain, key };
 }

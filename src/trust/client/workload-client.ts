@@ -18,7 +18,7 @@ import {
 } from '../../../proto/gen/workload_pb.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { type Clock, sleep } from '../../core/clock/clock.ts';
-import { HansaError } from '../../core/errors/error.ts';
+import { hasCode, HansaError } from '../../core/errors/error.ts';
 import { Certificate } from '../../core/identity/x509/certificate.ts';
 import { DerReader } from '../../core/identity/x509/der-reader.ts';
 import { tags } from '../../core/identity/x509/der.ts';
@@ -141,10 +141,32 @@ async function* watch<S extends DescMessage>(
   }
 }
 
-/** The JWT-SVIDs of this process for an audience: one for each identity, or that of `spiffeId` alone. */
+interface JwtRequest {
+  readonly audience: readonly string[];
+  readonly spiffeId: string;
+}
+
+/**
+ * The JWT-SVIDs of this process for an audience: one for each identity, or that of `spiffeId` alone. Asks
+ * again where the connection was cut.
+ */
 export async function fetchJwtSvids(
+  { socket, signal, clock }: Asking,
+  request: JwtRequest,
+): Promise<readonly ReceivedJwtSvid[]> {
+  for (let failures = 1; ; failures++) {
+    try {
+      return await askJwtSvids(socket, request, signal);
+    } catch (error) {
+      if (signal.aborted || !mayAskAgain(error, failures)) throw error;
+      await sleep(clock, firstRetryMs * 2 ** (failures - 1), signal);
+    }
+  }
+}
+
+async function askJwtSvids(
   socket: string,
-  request: { readonly audience: readonly string[]; readonly spiffeId: string },
+  request: JwtRequest,
   signal: AbortSignal,
 ): Promise<readonly ReceivedJwtSvid[]> {
   const { client, metadata } = openSocket(socket);
@@ -211,10 +233,22 @@ export interface FollowOptions {
 
 const firstRetryMs = 500;
 const lastRetryMs = 30_000;
+/** For a first answer: with the waits between them, four seconds. */
+const firstAttempts = 4;
+
+/** Who asks again, and for how long. */
+export type Asking = Pick<FollowOptions, 'socket' | 'signal' | 'clock'>;
+
+/** The first state; undefined if `signal` is aborted. Asks again where the connection was cut. */
+export async function fetchSvids(options: Asking): Promise<ReceivedState | undefined> {
+  for await (const state of followSvids({ ...options, lost: () => undefined })) return state;
+  return undefined;
+}
 
 /**
  * Like `watchSvids`, and goes on after a site that was stopped or an entry that was gone for a
- * while. Only where the very first answer is a refusal it throws that: then something is set up wrong.
+ * while. Only where the very first answer is a refusal it throws that: then something is set up wrong. A
+ * connection that was cut before the first answer is opened again a few times.
  */
 export function followSvids(options: FollowOptions): AsyncGenerator<ReceivedState, void> {
   return follow(options, watchSvids);
@@ -231,6 +265,7 @@ async function* follow<State>(
 ): AsyncGenerator<State, void> {
   const { socket, signal, clock, lost } = options;
   let everAnswered = false;
+  let failures = 0;
   let retryMs = firstRetryMs;
   while (!signal.aborted) {
     try {
@@ -240,12 +275,24 @@ async function* follow<State>(
         yield state;
       }
     } catch (error) {
-      if (!everAnswered) throw error;
+      if (!everAnswered && !mayAskAgain(error, ++failures)) throw error;
       lost(error, retryMs);
     }
     await sleep(clock, retryMs, signal).catch(() => undefined);
     retryMs = Math.min(retryMs * 2, lastRetryMs);
   }
+}
+
+/**
+ * A server cuts connections beyond its limits, and a busy one may do so at any time. A socket without a
+ * server is another matter: to wait for it would only delay the message.
+ */
+function mayAskAgain(error: unknown, failures: number): boolean {
+  if (failures >= firstAttempts) return false;
+  if (hasCode(error, 'HANSA_TOO_MANY_REQUESTS')) return true;
+  if (!hasCode(error, 'HANSA_UNREACHABLE')) return false;
+  const { details = '' } = error.cause as Partial<ServiceError>;
+  return !/ENOENT|ECONNREFUSED|EACCES|ENOTSOCK/.test(details);
 }
 
 function read(message: X509SVIDResponse): ReceivedState {

@@ -5,6 +5,7 @@ import { Command, Option } from 'commander';
 import { timestamp } from '../../api/object.ts';
 import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
 import type { ReceivedJwtSvid, ReceivedState } from '../client/workload-client.ts';
+import { stayAlive } from '../../core/command/stay-alive.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import { socketOf } from './workload-socket.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
@@ -52,14 +53,14 @@ Examples:
       const signal = kit.io.interruption();
       // Imported here, so that other commands do not load gRPC.
       const client = await import('../client/workload-client.ts');
+      const asking = { socket, signal, clock: kit.io.clock };
       if (audience !== undefined) {
-        showTokens(kit, await client.fetchJwtSvids(socket, { audience, spiffeId }, signal), output);
+        const request = { audience, spiffeId };
+        showTokens(kit, await stayAlive(() => client.fetchJwtSvids(asking, request)), output);
         return;
       }
-      for await (const state of client.watchSvids(socket, signal)) {
-        showCertificates(kit, state, output);
-        return;
-      }
+      const state = await stayAlive(() => client.fetchSvids(asking));
+      if (state !== undefined) showCertificates(kit, state, output);
     });
 }
 
