@@ -248,7 +248,11 @@ for (const [what, code, cause] of [
   test(`a peer that ${what} has the cause ${cause} until it is heard from`, async () => {
     const { peers, heartbeats } = await scene();
     await heartbeats.missed('bruges.example', peeringError(code, 'for the test'));
-    assert.equal((await peers.get('bruges.example'))?.status?.cause, cause);
+    const missed = (await peers.get('bruges.example'))?.status;
+    assert.equal(missed?.cause, cause);
+    // A rotation reads it (trust/rotation/receipts.ts), also of a peer that stays active.
+    const reachable = missed?.conditions?.find(({ type }) => type === 'Reachable');
+    assert.equal(reachable?.reason, cause === 'Refused' ? 'Refused' : 'NoAnswer');
     await heartbeats.heard('bruges.example', beat());
     const { status } = (await peers.get('bruges.example')) ?? {};
     assert.equal(status?.state, 'active');

@@ -236,7 +236,12 @@ export class HeartbeatExchange {
       ...(status.state === 'active' ? status : because(status, cause, why)),
       conditions: setCondition(
         status.conditions,
-        { type: 'Reachable', status: 'False', reason: 'NoAnswer', message: why },
+        {
+          type: 'Reachable',
+          status: 'False',
+          reason: cause === 'Refused' ? cause : 'NoAnswer',
+          message: why,
+        },
         nowMs,
       ),
     });

@@ -111,7 +111,7 @@ async function rotate(kit: CommandKit, options: RotateOptions, command: Command)
     await stayAlive(async () => {
       let told = '';
       while (!isDone() && options.wait) {
-        const waits = waitingFor(kindOf(status, kind));
+        const waits = waitingFor(kindOf(status, kind), status);
         if (waits !== told) kit.note(printable(waits));
         told = waits;
         await sleep(kit.io.clock, pollMs, kit.io.interruption());
@@ -128,7 +128,7 @@ async function rotate(kit: CommandKit, options: RotateOptions, command: Command)
       printable(
         isDone()
           ? `The authority ${active?.id.slice(0, 16)} is active.`
-          : `In progress: ${waitingFor(kindOf(status, kind))}`,
+          : `In progress: ${waitingFor(kindOf(status, kind), status)}`,
       ),
     );
     const without = kindOf(status, kind)?.wentOnWithout ?? [];
@@ -276,7 +276,7 @@ function tableOf(status: RotationStatus, kit: CommandKit): string {
   return [
     renderColumns([headings, ...rows]),
     '',
-    ...status.rotation.map((kind) => printable(`${kind.kind}: ${waitingFor(kind)}`)),
+    ...status.rotation.map((kind) => printable(`${kind.kind}: ${waitingFor(kind, status)}`)),
     ...(status.unconfirmed.length === 0
       ? []
       : [
@@ -284,17 +284,24 @@ function tableOf(status: RotationStatus, kit: CommandKit): string {
             `Bundle ${status.bundle.sequence} is not yet confirmed by ${status.unconfirmed.join(', ')}.`,
           ),
         ]),
+    ...status.rejectedBy.map((peer) => printable(rejection(peer))),
   ].join('\n');
 }
 
-function waitingFor(kind: KindStatus | undefined): string {
+function rejection(peer: string): string {
+  return `${peer} rejects this site: it suspended or revoked it, has not enrolled it yet, or lacks its bundle. A rotation waits for it only until it is degraded. Ask its operator, or run: hansa doctor --peer ${peer}`;
+}
+
+function waitingFor(kind: KindStatus | undefined, { rejectedBy }: RotationStatus): string {
   if (kind === undefined) return 'unknown.';
   const until = kind.until === undefined ? '' : ` until ${kind.until}`;
+  const named = (peer: string): string =>
+    rejectedBy.includes(peer) ? `${peer} (it rejects this site)` : peer;
   const words = {
     life: `no step is due${until}${nextSteps(kind)}.`,
     spread: `waits for the bundle to spread${until}.`,
     clock: `the clock has jumped: waits${until} for a correction.`,
-    receipts: `waits for the receipts of ${kind.peers.join(', ')}${until} at most.`,
+    receipts: `waits for the receipts of ${kind.peers.map(named).join(', ')}${until} at most.`,
     prune: 'removes old authorities from the bundle now.',
     prepare: 'prepares the next authority now.',
     activate: 'activates the next authority now.',

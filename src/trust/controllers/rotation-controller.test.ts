@@ -114,6 +114,28 @@ test('at the deadline it goes on, and who has not confirmed is in the audit log 
   assert.deepEqual(site.rotation.status().unconfirmed, ['bruges.example']);
 });
 
+test('a rotation waits for a peer that rejects the site only while that peer is not silent', async () => {
+  const site = await rotationSite();
+  await site.clock.advance(45 * day);
+  await site.settle();
+  await site.peer('bruges.example', 'active', 'nothing', 'Refused');
+  await site.peer('reval.example', 'enrolled', 'nothing', 'Refused');
+  await site.peer('visby.example', 'degraded', 'nothing', 'NoAnswer');
+  await site.clock.advance(10 * minute);
+  await site.settle();
+  const x509 = () => site.rotation.status().rotation[0];
+  assert.deepEqual(x509()?.peers, ['bruges.example', 'reval.example', 'visby.example']);
+  assert.deepEqual(site.rotation.status().rejectedBy, ['bruges.example', 'reval.example']);
+  await site.peer('bruges.example', 'degraded', 'nothing', 'Refused');
+  await site.peer('reval.example', 'degraded', 'nothing', 'Refused');
+  await site.settle();
+  assert.deepEqual(x509()?.peers, ['visby.example']);
+  await site.peer('visby.example', 'degraded', 'nothing', 'Refused');
+  await site.settle();
+  assert.deepEqual(site.phases(), ['old', 'active']);
+  assert.deepEqual(x509()?.wentOnWithout, ['bruges.example', 'reval.example', 'visby.example']);
+});
+
 test('peers that are silent are waited for too, but not those that have long been so', async () => {
   const site = await rotationSite();
   await site.peer('dead.example', 'degraded', 'nothing');

@@ -1,7 +1,7 @@
 // Reads which peers hold the current bundle of this site. Peering writes the receipts into the status of
 // each FederationPeer.
 
-import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { parseTimestamp } from '../../api/values/date-time.ts';
 import { lastPublished } from '../../core/identity/bundle/published-bundle.ts';
 import { kindReader } from '../../core/store/reader.ts';
@@ -16,7 +16,19 @@ export interface PeerReceipt {
   readonly sinceMs: number;
   /** Whether its receipt confirms the current bundle. */
   readonly holds: boolean;
+  /** Whether it rejects this site: it answered the newest message so. */
+  readonly rejects: boolean;
 }
+
+/** Live peers that do not hold the bundle. */
+export interface Unconfirmed {
+  /** Those that a rotation waits for. */
+  readonly waits: readonly string[];
+  /** Those that it goes on without. */
+  readonly goesOn: readonly string[];
+}
+
+type StatusCondition = NonNullable<NonNullable<FederationPeer['status']>['conditions']>[number];
 
 const peers = kindReader(federationPeerKind);
 
@@ -43,23 +55,30 @@ export class Receipts {
           published !== undefined &&
           receipt !== undefined &&
           (receipt.hash === published.hash || receipt.sequence === published.sequence),
+        rejects: status?.conditions?.some(isRejection) === true,
       };
     });
   }
 
   /**
-   * The peers that a rotation waits for: live peers that do not hold the bundle. It also waits for a
-   * silent peer, which could not verify this site when it is back, unless it has been silent for longer
-   * than the deadline.
+   * A rotation waits for live peers that do not hold the bundle. It also waits for a silent peer, which could
+   * not verify this site when it is back, unless it has been silent for longer than the deadline. It does not
+   * wait for a silent peer that rejects this site. That peer has suspended or revoked this site, and then it
+   * either fetches the bundle all the same or needs no bundle; or it does not hold the active authority either.
    */
-  unconfirmed(nowMs: number, deadlineMs: number): readonly string[] {
-    return this.all()
-      .filter(
-        ({ holds, state, sinceMs }) =>
-          !holds && isLive(state) && (state !== 'degraded' || nowMs - sinceMs < deadlineMs),
-      )
-      .map(({ peer }) => peer);
+  unconfirmed(nowMs: number, deadlineMs: number): Unconfirmed {
+    const live = this.all().filter(({ holds, state }) => !holds && isLive(state));
+    const isWaitedFor = ({ state, sinceMs, rejects }: PeerReceipt): boolean =>
+      state !== 'degraded' || (!rejects && nowMs - sinceMs < deadlineMs);
+    const { true: waits = [], false: goesOn = [] } = Object.groupBy(live, (one) =>
+      isWaitedFor(one) ? 'true' : 'false',
+    );
+    return { waits: waits.map(({ peer }) => peer), goesOn: goesOn.map(({ peer }) => peer) };
   }
+}
+
+function isRejection({ type, reason, status }: StatusCondition): boolean {
+  return type === 'Reachable' && status === 'False' && reason === 'Refused';
 }
 
 /** The live states. */

@@ -16,6 +16,7 @@ import {
   standbyMs,
   turnMs,
 } from './rotation-plan.ts';
+import type { Unconfirmed } from './receipts.ts';
 
 const day = 86_400_000;
 const minute = 60_000;
@@ -31,6 +32,9 @@ const phase = (id: string, nowMs = 0, lifeMs = 90 * day): AuthorityPhase => ({
   taintedAtMs: undefined,
 });
 
+const nobody: Unconfirmed = { waits: [], goesOn: [] };
+const bruges: Unconfirmed = { waits: ['bruges.example'], goesOn: [] };
+
 const state = (changes: Partial<RotationState>): RotationState => ({
   nowMs: 0,
   authorities: [phase('first')],
@@ -38,7 +42,7 @@ const state = (changes: Partial<RotationState>): RotationState => ({
   servedSinceMs: 0,
   spreadMs: 10 * minute,
   deadlineMs: day,
-  unconfirmed: [],
+  unconfirmed: nobody,
   ...changes,
 });
 
@@ -94,11 +98,11 @@ test('while nothing is due, it is told what happens next', () => {
 
 test('it signs when the bundle had time to spread and everybody has confirmed', () => {
   const authorities = prepared(45 * day);
-  const plan = (ms: number, unconfirmed: string[] = []) =>
+  const plan = (ms: number, unconfirmed = nobody) =>
     planRotation(state({ nowMs: 45 * day + ms, authorities, unconfirmed }));
   const early = plan(10 * minute - 1);
   assert.ok(early.act === 'wait' && early.for === 'spread');
-  const waits = plan(10 * minute, ['bruges.example']);
+  const waits = plan(10 * minute, bruges);
   assert.ok(waits.act === 'wait' && waits.for === 'receipts');
   assert.deepEqual(waits.unconfirmed, ['bruges.example']);
   assert.equal(waits.untilMs, 46 * day);
@@ -109,27 +113,42 @@ test('it signs when the bundle had time to spread and everybody has confirmed', 
 
 test('after the deadline it goes on, and names who has not confirmed', () => {
   const plan = planRotation(
-    state({ nowMs: 46 * day, authorities: prepared(45 * day), unconfirmed: ['bruges.example'] }),
+    state({ nowMs: 46 * day, authorities: prepared(45 * day), unconfirmed: bruges }),
   );
   assert.ok(plan.act === 'activate');
   assert.deepEqual(plan.unconfirmed, ['bruges.example']);
   assert.match(plan.why, /not confirmed by bruges\.example/);
 });
 
+test('it goes on at once without those that reject the site, and names them', () => {
+  const gone = { ...nobody, goesOn: ['visby.example'] };
+  const plan = (unconfirmed: Unconfirmed) =>
+    planRotation(
+      state({ nowMs: 45 * day + 10 * minute, authorities: prepared(45 * day), unconfirmed }),
+    );
+  const done = plan(gone);
+  assert.ok(done.act === 'activate');
+  assert.deepEqual(done.unconfirmed, ['visby.example']);
+  assert.match(done.why, /not confirmed by visby\.example/);
+  const waits = plan({ ...gone, ...bruges, goesOn: ['visby.example'] });
+  assert.ok(waits.act === 'wait' && waits.for === 'receipts');
+  assert.deepEqual(waits.unconfirmed, ['bruges.example']);
+});
+
 test('what an operator asked for does not wait for its turn, and waits for receipts from then on', () => {
   const authorities = prepared(standby);
-  const asked = (id: string, nowMs: number, unconfirmed: string[] = []) =>
+  const asked = (id: string, nowMs: number, unconfirmed = nobody) =>
     planRotation(state({ nowMs, authorities, requested: { id, atMs: 2 * day }, unconfirmed }));
   assert.equal(asked('second', 2 * day).act, 'activate');
   assert.equal(asked('another', 2 * day).act, 'wait');
-  const waits = asked('second', 2 * day, ['bruges.example']);
+  const waits = asked('second', 2 * day, bruges);
   assert.ok(waits.act === 'wait' && waits.for === 'receipts' && waits.untilMs === 3 * day);
-  assert.equal(asked('second', 3 * day, ['bruges.example']).act, 'activate');
+  assert.equal(asked('second', 3 * day, bruges).act, 'activate');
 });
 
 test('at its turn peers are waited for, however long ago it was prepared', () => {
   const plan = planRotation(
-    state({ nowMs: 45 * day, authorities: prepared(standby), unconfirmed: ['bruges.example'] }),
+    state({ nowMs: 45 * day, authorities: prepared(standby), unconfirmed: bruges }),
   );
   assert.ok(plan.act === 'wait' && plan.for === 'receipts' && plan.untilMs === 46 * day);
 });
@@ -151,7 +170,7 @@ test('one that is not valid yet, because the clock was set back, does not sign',
 test('near its end nothing is waited for', () => {
   const nowMs = lastMomentMs(phase('first'));
   const authorities = prepared(nowMs - 1);
-  const plan = planRotation(state({ nowMs, authorities, unconfirmed: ['bruges.example'] }));
+  const plan = planRotation(state({ nowMs, authorities, unconfirmed: bruges }));
   assert.equal(plan.act, 'activate');
 });
 
@@ -186,7 +205,7 @@ test('a year of any life, with any peers and pauses, never leaves the site witho
             servedSinceMs: 0,
             spreadMs,
             deadlineMs: day,
-            unconfirmed: deaf ? ['bruges.example'] : [],
+            unconfirmed: deaf ? bruges : nobody,
           });
           if (plan.act === 'wait') {
             assert.ok(plan.untilMs > nowMs);

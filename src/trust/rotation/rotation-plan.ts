@@ -17,6 +17,8 @@ import {
   signedUntilMs,
 } from '../../core/identity/authority/phases.ts';
 
+import type { Unconfirmed } from './receipts.ts';
+
 /** The next step for the authorities of one kind, or the reason to wait. */
 export type RotationPlan =
   | { readonly act: 'prune'; readonly why: string }
@@ -56,8 +58,8 @@ export interface RotationState {
   readonly servedSinceMs: number;
   readonly spreadMs: number;
   readonly deadlineMs: number;
-  /** Peers to wait for, which do not hold the bundle yet. */
-  readonly unconfirmed: readonly string[];
+  /** Peers that do not hold the bundle yet. */
+  readonly unconfirmed: Unconfirmed;
 }
 
 /** How long an authority can sign after its activation. */
@@ -119,20 +121,21 @@ function planActivation(
   if (nowMs < prepared.notBeforeMs) return wait('spread', Math.min(prepared.notBeforeMs, lapseMs));
   const lastMs = lastMomentMs(active);
   const reason = asked ? 'requested' : `${short(active.id)} is in the second half of its lifetime`;
-  const activate = (why: string, without: readonly string[] = []): RotationPlan => ({
+  const without = [...unconfirmed.waits, ...unconfirmed.goesOn].toSorted();
+  const activate = (why: string): RotationPlan => ({
     act: 'activate',
     id: prepared.id,
     why: without.length === 0 ? why : `${why}; not confirmed by ${without.join(', ')}`,
     unconfirmed: without,
   });
-  if (nowMs >= lastMs) return activate(`${short(active.id)} ends soon`, unconfirmed);
+  if (nowMs >= lastMs) return activate(`${short(active.id)} ends soon`);
   const publishedMs = Math.max(prepared.preparedAtMs, servedSinceMs);
   const spreadAtMs = Math.min(publishedMs + spreadMs, lastMs);
   if (nowMs < spreadAtMs) return wait('spread', Math.min(spreadAtMs, lapseMs));
-  if (unconfirmed.length === 0) return activate(`${reason}, and the bundle has spread`);
+  if (unconfirmed.waits.length === 0) return activate(`${reason}, and the bundle has spread`);
   const deadline = Math.min(Math.max(publishedMs, dueMs) + Math.max(spreadMs, deadlineMs), lastMs);
-  if (nowMs < deadline) return wait('receipts', Math.min(deadline, lapseMs), unconfirmed);
-  return activate(`${reason}, and the deadline for receipts has passed`, unconfirmed);
+  if (nowMs < deadline) return wait('receipts', Math.min(deadline, lapseMs), unconfirmed.waits);
+  return activate(`${reason}, and the deadline for receipts has passed`);
 }
 
 function nextLapseMs(authorities: readonly AuthorityPhase[]): number {

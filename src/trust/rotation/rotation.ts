@@ -29,6 +29,8 @@ export interface RotationStatus {
   readonly rotation: readonly KindStatus[];
   /** Live peers whose receipt does not confirm the bundle. */
   readonly unconfirmed: readonly string[];
+  /** Those of them that reject this site. Once such a peer is silent, a rotation does not wait for it. */
+  readonly rejectedBy: readonly string[];
   /** The trust domains that may be unable to verify this site after an emergency rotation now. */
   readonly emergencyLoses: {
     readonly prepared: readonly string[];
@@ -112,7 +114,9 @@ export class Rotation {
       servedSinceMs: this.#servedSinceMs,
       spreadMs: this.#settings.spreadSeconds * 1000,
       deadlineMs,
-      unconfirmed: isNew ? this.#receipts.unconfirmed(nowMs, deadlineMs) : [],
+      unconfirmed: isNew
+        ? this.#receipts.unconfirmed(nowMs, deadlineMs)
+        : { waits: [], goesOn: [] },
     });
   }
 
@@ -137,15 +141,14 @@ export class Rotation {
     const fresh = { rootIds: freshRootIds };
     const { authority, store, trustDomain } = this.#parts;
     const published = lastPublished(store);
+    const unconfirmed = this.#receipts.all().filter(({ holds, state }) => !holds && isLive(state));
     return {
       trustDomain: trustDomain.name,
       bundle: { sequence: published?.sequence ?? 0, hash: authority.bundle.hash },
       authorities: authority.authorities.map(statusOf),
       rotation: kinds.map((kind) => this.#kindStatus(kind)),
-      unconfirmed: this.#receipts
-        .all()
-        .filter(({ holds, state }) => !holds && isLive(state))
-        .map(({ peer }) => peer),
+      unconfirmed: unconfirmed.map(({ peer }) => peer),
+      rejectedBy: unconfirmed.filter(({ rejects }) => rejects).map(({ peer }) => peer),
       emergencyLoses: {
         prepared: this.losesWith(this.prepared('x509') ?? fresh),
         fresh: this.losesWith(fresh),

@@ -67,6 +67,8 @@ export async function rotationSite(
       name: string,
       state: NonNullable<NonNullable<FederationPeer['status']>['state']>,
       holds: 'current' | 'nothing' | 'sequence' | 'later',
+      /** Why it did not answer the newest heartbeat. */
+      unreachable?: 'Refused' | 'NoAnswer',
     ): Promise<void> => {
       const { hash = '', sequence = 0 } = lastPublished(store) ?? {};
       const at = timestamp(clock.now());
@@ -75,7 +77,14 @@ export async function rotationSite(
         hash: holds === 'current' ? hash : 'f'.repeat(64),
         at,
       };
-      const status = { state, since: at, ...(holds === 'nothing' ? {} : { receipt }) };
+      const status = {
+        state,
+        since: at,
+        ...(holds === 'nothing' ? {} : { receipt }),
+        ...(unreachable && {
+          conditions: [{ type: 'Reachable', status: 'False', reason: unreachable }],
+        }),
+      };
       await store.commit({
         put: [
           {
