@@ -17,7 +17,9 @@ import { openStore } from '../core/store/open.ts';
 import { createSealer, type Sealer } from '../core/store/sealing/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { ServerConfig } from './config/config.ts';
-import { replaceFile } from '../core/plane/data-files.ts';
+import { checkDataFile, replaceFile } from '../core/plane/data-files.ts';
+import { refuseForeignFolder } from '../core/plane/data-folders.ts';
+import { requireFreePorts } from './listeners/free-ports.ts';
 import { dataFolderAt, type DataFolder, prepareDataFolder } from './data-folder.ts';
 import { Health } from '../core/metrics/health.ts';
 import {
@@ -55,19 +57,24 @@ export async function layFoundation(
   cleanup: CleanupStack,
 ): Promise<Foundation> {
   const { config, clock, random, log, metrics } = options;
-  // Checked first, so that a mistyped --data-dir does not create a folder.
+  refuseForeignFolder(config.dataDir);
+  // Checked first, so that a mistyped --data-dir or a port in use does not create a folder.
   const isNew = !existsSync(dataFolderAt(config.dataDir).store);
   if (isNew && config.trustDomain === undefined) throw noTrustDomain();
+  if (isNew) await requireFreePorts(config);
   const folder = prepareDataFolder(config.dataDir);
   const health = new Health();
 
   const store = await openStore({ driver: 'sqlite', path: folder.store }, { clock, log, metrics });
   cleanup.add(() => store.close());
   health.add('store', () => store.problem?.message);
-  const sealer = createSealer(
-    await loadOrCreateKey(config.keyFile ?? folder.keyFile, random),
-    random,
-  );
+  // After the lock of the store, so that the message of a second site in this folder names the folder.
+  if (!isNew) await requireFreePorts(config);
+  if (config.keyFile === undefined) checkDataFile(folder.keyFile);
+  // The first commit comes after the key.
+  const sealed = store.revision === 0 ? undefined : `the store of ${folder.path}`;
+  const keyFile = config.keyFile ?? folder.keyFile;
+  const sealer = createSealer(await loadOrCreateKey(keyFile, random, sealed), random);
   const trustDomain = TrustDomain.parse(await settleTrustDomain(store, config.trustDomain));
 
   const key = await checkpointKey(store, sealer, random);

@@ -2,7 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -170,10 +179,32 @@ suite('a site that cannot start', () => {
 
   test('because of another key file says which key file it takes', async () => {
     const dataDir = await stoppedSite();
-    const keyFile = join(temporaryFolder(), 'other-key');
-    await refused(start(dataDir, '--key-file', keyFile), 11, /--key-file/, /HANSA_SEAL_BROKEN/);
+    const other = join(await stoppedSite(), 'secrets', 'key-encryption-key');
+    await refused(start(dataDir, '--key-file', other), 11, /--key-file/, /HANSA_SEAL_BROKEN/);
     const again = await startDaemon(dataDir);
     assert.equal(await again.signal('SIGTERM'), 0);
+  });
+
+  test('because its key is missing names the file, and creates no other', async () => {
+    const dataDir = await stoppedSite();
+    const kept = join(dataDir, 'secrets', 'key-encryption-key');
+    const elsewhere = join(temporaryFolder(), 'key');
+    const why = [/does not exist, and the store of .* is sealed with it/, /HANSA_SEAL_BROKEN/];
+    await refused(start(dataDir, '--key-file', elsewhere), 11, ...why);
+    renameSync(kept, elsewhere);
+    await refused(start(dataDir), 11, ...why);
+    assert.ok(!existsSync(kept));
+    renameSync(elsewhere, kept);
+    const again = await startDaemon(dataDir);
+    assert.equal(await again.signal('SIGTERM'), 0);
+  });
+
+  test('because its folder belongs to another user says so', {
+    skip: process.getuid?.() !== 0 && 'needs root',
+  }, async () => {
+    const dataDir = await stoppedSite();
+    chownSync(dataDir, 65_534, 65_534);
+    await refused(start(dataDir), 3, /it belongs to user 65534, but hansa runs as user 0/);
   });
 
   test('because of a key file that is none, or is open to others, says so', async () => {
@@ -189,17 +220,22 @@ suite('a site that cannot start', () => {
     assert.match(open.stderr, /key-encryption-key.*(chmod|mode)/);
   });
 
-  test('because its port is taken names the port', async () => {
+  test('because its port is taken names the port and the flag, and leaves no folder', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
+    t.after(() => taken.close());
     await once(taken, 'listening');
     const { port } = taken.address() as { port: number };
-    await refused(
-      start(temporaryFolder(), '--api', `127.0.0.1:${port}`),
-      3,
-      new RegExp(`Cannot listen on 127\\.0\\.0\\.1:${port}: another program listens there`),
-      /choose another address/,
-    );
-    taken.close();
+    const why = (flag: string): RegExp =>
+      new RegExp(
+        `127\\.0\\.0\\.1:${port} \\(${flag}\\): another program .* address with ${flag}\\.`,
+      );
+    const dataDir = await stoppedSite();
+    for (const flag of ['--api', '--federation', '--metrics']) {
+      const fresh = join(temporaryFolder(), 'new');
+      await refused(start(fresh, flag, `127.0.0.1:${port}`), 3, why(flag));
+      assert.ok(!existsSync(fresh), 'it left a folder');
+    }
+    await refused(start(dataDir, '--metrics', `127.0.0.1:${port}`), 3, why('--metrics'));
   });
 
   test('because of its folder says what is wrong with it', async () => {

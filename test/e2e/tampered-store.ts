@@ -36,7 +36,10 @@ export async function withStore<T>(
   const folder = dataFolderAt(dataDir);
   const store = await openStore({ driver: 'sqlite', path: folder.store }, { clock: systemClock });
   try {
-    const sealer = createSealer(await loadOrCreateKey(folder.keyFile, systemRandom), systemRandom);
+    const sealer = createSealer(
+      await loadOrCreateKey(folder.keyFile, systemRandom, 'the store'),
+      systemRandom,
+    );
     const secret = await secretRecord(store, sealer, 'checkpoint-key').load();
     if (secret === undefined) throw new Error(`${dataDir} has no key of an audit log`);
     return await use(store, importPkcs8(secret), await settleTrustDomain(store, undefined));

@@ -61,7 +61,7 @@ async function ownKey(store: Store, keyPath: string, io: Io) {
     const message = `Cannot decrypt the key of the audit log: the key-encryption key ${keyPath} does not exist. Name it with HANSA_KEY_FILE, or give the public key of the log with --key.`;
     throw new HansaError('HANSA_SEAL_BROKEN', message);
   }
-  const sealer = createSealer(await loadOrCreateKey(keyPath, io.random), io.random);
+  const sealer = createSealer(await loadOrCreateKey(keyPath, io.random, 'the store'), io.random);
   const secret = await secretRecord(store, sealer, 'checkpoint-key').load();
   if (secret === undefined) {
     throw new HansaError('HANSA_AUDIT_INVALID', 'The store has no key of its audit log.');

@@ -2,7 +2,6 @@
 // check uses the address of the last run, which may come from a variable or a --config file that
 // `hansa doctor` does not know.
 
-import { createServer } from 'node:net';
 import type { Setting } from '../../server/config/config.ts';
 import {
   formatListenAddress,
@@ -10,21 +9,23 @@ import {
   parseListenAddress,
 } from '../../core/config/config-values.ts';
 import { type Finding, ok, problem, warning } from '../../core/plane/doctor.ts';
+import {
+  type ListenAddresses,
+  type ListenerName,
+  listenerNames,
+  whyNotFree,
+} from '../../server/listeners/free-ports.ts';
 import { readEndpoints, type SiteEndpoints } from '../site/site-endpoints.ts';
 
-const listeners = ['api', 'federation', 'web', 'metrics'] as const;
-
-type Listener = (typeof listeners)[number];
-
 export interface PortPatient {
-  readonly config: Readonly<Record<Listener, ListenAddress | 'off'>> & { readonly dataDir: string };
+  readonly config: ListenAddresses & { readonly dataDir: string };
   readonly settings: readonly Setting[];
 }
 
 export async function checkPorts({ config, settings }: PortPatient): Promise<Finding[]> {
   const last = lastEndpoints(config.dataDir);
   const findings: Finding[] = [];
-  for (const listener of listeners) {
+  for (const listener of listenerNames) {
     const isDefault = settings.some(
       ({ key, source }) => key === listener && source.from === 'default',
     );
@@ -47,7 +48,7 @@ function addressIn(url: string | undefined): ListenAddress | 'off' {
   return url === undefined ? 'off' : parseListenAddress(new URL(url).host);
 }
 
-async function checkPort(listener: Listener, address: ListenAddress): Promise<Finding> {
+async function checkPort(listener: ListenerName, address: ListenAddress): Promise<Finding> {
   const shown = formatListenAddress(address);
   if (address.port === 0) return ok(listener, `${shown}: the operating system chooses a free port`);
   const reason = await whyNotFree(address);
@@ -79,12 +80,4 @@ async function checkPort(listener: Listener, address: ListenAddress): Promise<Fi
         `Choose another address with --${listener}.`,
       );
   }
-}
-
-function whyNotFree({ host, port }: ListenAddress): Promise<NodeJS.ErrnoException | undefined> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.on('error', resolve);
-    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)));
-  });
 }

@@ -69,6 +69,12 @@ function makeFolder(path: string, mode: number): void {
   }
 }
 
+/** Throws HANSA_CONFIG_INVALID for a folder of another user, whose files look as if they did not exist. */
+export function refuseForeignFolder(path: string): void {
+  const found = folderAt(path);
+  if (found !== undefined) refuseForeign(found, path);
+}
+
 /** Rejects a folder of another user, who could replace our files whatever their modes. */
 function refuseForeign(found: Stats, path: string): void {
   const own = process.geteuid?.();
@@ -107,16 +113,22 @@ function openFolder(path: string, mode: number, inside: readonly string[]): Hans
 
 /** Throws HANSA_CONFIG_INVALID where other users could have put files into the data folder. Changes nothing. */
 export function refuseOpenFolder(path: string): void {
-  const found = statSync(path, { throwIfNoEntry: false });
-  if (found?.isDirectory() !== true || (found.mode & writableByOthers) === 0) return;
+  const found = folderAt(path);
+  if (found === undefined || (found.mode & writableByOthers) === 0) return;
   const inside = readdirSync(path);
   if (inside.length > 0) throw openFolder(path, found.mode, inside);
 }
 
+/** Undefined where there is no folder, also where a part of the path is a file. */
+function folderAt(path: string): Stats | undefined {
+  const found = existsSync(path) ? statSync(path) : undefined;
+  return found?.isDirectory() === true ? found : undefined;
+}
+
 /** What in a data folder other users wrote or can change, as sentences. Looks into `secrets` too. */
 export function unsafeInFolder(path: string): readonly string[] {
-  const found = statSync(path, { throwIfNoEntry: false });
-  if (found?.isDirectory() !== true) return [];
+  const found = folderAt(path);
+  if (found === undefined) return [];
   const names = readdirSync(path);
   const open =
     names.length > 0 && (found.mode & writableByOthers) !== 0

@@ -11,13 +11,13 @@ import {
 import type { Server as NetServer } from 'node:net';
 import type { SecureServerOptions } from 'node:http2';
 import type { Clock } from '../../core/clock/clock.ts';
-import { HansaError } from '../../core/errors/error.ts';
 import { headerListSize } from '../../core/rpc/header-list-size.ts';
 import { removeStaleSocket } from '../../core/plane/stale-socket.ts';
 import type { AdminCall } from '../../core/plane/stream.ts';
 import { serveAdminCalls } from './admin-calls.ts';
 import type { ListenAddress } from '../../core/config/config-values.ts';
 import { Connections } from './connections.ts';
+import { cannotListen } from './free-ports.ts';
 
 export interface ListenerLimits {
   readonly maxHeaderBytes: number;
@@ -172,26 +172,10 @@ function listen(
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     // Never removed: a later accept error (no file descriptors left) must not end the daemon.
-    server.on('error', (error: NodeJS.ErrnoException) => reject(cannotListen(where, error)));
+    server.on('error', (error: NodeJS.ErrnoException) =>
+      reject(cannotListen(where.path ?? `${where.host}:${where.port}`, error)),
+    );
     server.listen(where, () => resolve());
-  });
-}
-
-function cannotListen(
-  where: { host?: string; port?: number; path?: string },
-  error: NodeJS.ErrnoException,
-): HansaError {
-  const place = where.path ?? `${where.host}:${where.port}`;
-  const why =
-    error.code === 'EADDRINUSE'
-      ? 'another program listens there. Stop it, or choose another address with --api, --federation, --web or --metrics'
-      : error.code === 'EACCES'
-        ? 'the system does not allow it. Choose a port above 1023, or run with the right to bind it'
-        : error.code === 'EADDRNOTAVAIL'
-          ? 'this machine has no such address'
-          : error.message;
-  return new HansaError('HANSA_CONFIG_INVALID', `Cannot listen on ${place}: ${why}.`, {
-    cause: error,
   });
 }
 

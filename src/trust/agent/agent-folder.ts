@@ -52,6 +52,14 @@ export function agentDataDir(text: string, baseFolder: string): string {
   }
 }
 
+/** What in the folder is sealed with the key-encryption key, for the message when that is lost. */
+export function sealedIn(path: string): string | undefined {
+  const { svidsFile } = agentFolderAt(path);
+  return existsSync(svidsFile)
+    ? `${svidsFile} (the agent works without it: to start with a new key, remove it)`
+    : undefined;
+}
+
 /** Whether the folder is that of an agent that has joined a site. */
 export function hasJoined(path: string): boolean {
   return existsSync(join(agentFolderAt(path).identity, 'join.json'));

@@ -11,6 +11,7 @@ import type { Log } from '../../core/log/log.ts';
 import { loadOrCreateKey } from '../../core/store/sealing/key-file.ts';
 import { createSealer, type SealedPlace, type Sealer } from '../../core/store/sealing/sealer.ts';
 import { readDataFile, replaceSecretFile } from '../../core/plane/data-files.ts';
+import { sealedIn } from './agent-folder.ts';
 import type { KeptSvid, SvidVault } from './agent-workloads.ts';
 
 const place: SealedPlace = {
@@ -33,7 +34,7 @@ export async function sealerOf(keyFile: string, dataDir: string, random: Random)
       `Cannot use ${keyFile} as --key-file: it is in the data folder, so a copy of the folder would contain the key. Choose a path outside of ${dataDir}.`,
     );
   }
-  return createSealer(await loadOrCreateKey(keyFile, random), random);
+  return createSealer(await loadOrCreateKey(keyFile, random, sealedIn(dataDir)), random);
 }
 
 /** The file may not exist yet. */

@@ -19,6 +19,7 @@ import { fileProblem } from '../../core/command/file-problem.ts';
 import { writeNewFile } from '../../core/command/new-file.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { loadOrCreateKey } from '../../core/store/sealing/key-file.ts';
+import { sealedIn } from '../agent/agent-folder.ts';
 import { type Act, type FoundMachine, type Step, unitPath } from '../install/install-plan.ts';
 
 /** Other users can reach the socket in it, but cannot list it. */
@@ -96,7 +97,9 @@ export class ServiceMachine {
       const path = this.at(act.path);
       mkdirSync(dirname(path), { recursive: true });
       if (act.kind === 'folder') mkdirSync(path, { recursive: true, mode: dataDirMode });
-      else if (!existsSync(path)) await loadOrCreateKey(path, this.#random);
+      else if (!existsSync(path)) {
+        await loadOrCreateKey(path, this.#random, sealedIn(this.at(act.dataDir)));
+      }
       handOver(path, user, group);
     }
   }

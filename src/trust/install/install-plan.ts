@@ -45,7 +45,12 @@ export type Act =
   /** Creates the folder, and gives it and the files of root in it to the user. */
   | { readonly kind: 'folder'; readonly path: string; readonly owner: string }
   /** Creates a key file of the user, unless there is one. */
-  | { readonly kind: 'key'; readonly path: string; readonly owner: string }
+  | {
+      readonly kind: 'key';
+      readonly path: string;
+      readonly owner: string;
+      readonly dataDir: string;
+    }
   | { readonly kind: 'write'; readonly path: string; readonly content: string }
   /** With everything in it. */
   | { readonly kind: 'remove'; readonly path: string };
@@ -94,7 +99,7 @@ export function planInstall(
     },
     {
       text: `Create the key file ${keyFile}, which seals the cached keys of workloads`,
-      act: { kind: 'key', path: keyFile, owner: user },
+      act: { kind: 'key', path: keyFile, owner: user, dataDir },
     },
     {
       text: `Write ${unitPath}`,

@@ -21,36 +21,46 @@ describe('the key file', () => {
   after(() => rm(folder, { recursive: true }));
 
   async function refusal(pattern: RegExp): Promise<void> {
-    await assert.rejects(loadOrCreateKey(path, systemRandom), (error: unknown) => {
+    await assert.rejects(loadOrCreateKey(path, systemRandom, undefined), (error: unknown) => {
       assert.match(String(error), pattern);
       return withErrorCode('HANSA_CONFIG_INVALID')(error);
     });
   }
 
   test('is made for its owner only, and read again', async () => {
-    const made = await loadOrCreateKey(path, systemRandom);
+    const made = await loadOrCreateKey(path, systemRandom, undefined);
     assert.equal(made.byteLength, 32);
     assert.equal((await stat(path)).mode & 0o777, 0o600);
-    assert.deepEqual(await loadOrCreateKey(path, systemRandom), made);
+    assert.deepEqual(await loadOrCreateKey(path, systemRandom, undefined), made);
     const leftOver = (await readdir(folder)).filter((name) => name.endsWith('.new'));
     assert.deepEqual(leftOver, []);
   });
 
+  test('is not made where something is sealed with one already, which the error names', async () => {
+    await assert.rejects(loadOrCreateKey(path, systemRandom, 'the store'), (error: unknown) => {
+      assert.match(String(error), /does not exist, and the store is sealed with it/);
+      return withErrorCode('HANSA_SEAL_BROKEN')(error);
+    });
+    assert.ok(!(await readdir(folder)).some((name) => path.endsWith(name)));
+    const made = await loadOrCreateKey(path, systemRandom, undefined);
+    assert.deepEqual(await loadOrCreateKey(path, systemRandom, 'the store'), made);
+  });
+
   test('is the same for all who make it at once', async () => {
     const keys = await Promise.all(
-      Array.from({ length: 8 }, () => loadOrCreateKey(path, systemRandom)),
+      Array.from({ length: 8 }, () => loadOrCreateKey(path, systemRandom, undefined)),
     );
     for (const key of keys) assert.deepEqual(key, keys[0]);
   });
 
   test('is refused where others may read it, with the command that mends it', async () => {
-    await loadOrCreateKey(path, systemRandom);
+    await loadOrCreateKey(path, systemRandom, undefined);
     for (const mode of [0o640, 0o604, 0o620, 0o644]) {
       await chmod(path, mode);
       await refusal(/chmod 600/);
     }
     await chmod(path, 0o400);
-    await loadOrCreateKey(path, systemRandom);
+    await loadOrCreateKey(path, systemRandom, undefined);
   });
 
   test('is refused where it belongs to another user', async (context) => {
@@ -58,7 +68,7 @@ describe('the key file', () => {
       context.skip('only root can give a file away');
       return;
     }
-    await loadOrCreateKey(path, systemRandom);
+    await loadOrCreateKey(path, systemRandom, undefined);
     await chown(path, 1, 1);
     await refusal(/belongs to user 1/);
   });

@@ -16,11 +16,22 @@ const maxFileBytes = 128;
 /**
  * Reads the key, or creates one where the file does not exist. Two processes that create it at once
  * get the same key. Rejects with HANSA_CONFIG_INVALID where other users can access the file, it
- * belongs to another user, or it is not a key file.
+ * belongs to another user, or it is not a key file. `sealed` names what is sealed with the key already:
+ * then it rejects with HANSA_SEAL_BROKEN instead of creating one, which could not open that.
  */
-export async function loadOrCreateKey(path: string, random: Random): Promise<Buffer> {
+export async function loadOrCreateKey(
+  path: string,
+  random: Random,
+  sealed: string | undefined,
+): Promise<Buffer> {
   const present = await readKey(path);
   if (present !== undefined) return present;
+  if (sealed !== undefined) {
+    throw new HansaError(
+      'HANSA_SEAL_BROKEN',
+      `The key-encryption key ${path} does not exist, and ${sealed} is sealed with it. Put the file back, or name its place with --key-file. A new key could not open what the lost one sealed, so none was created.`,
+    );
+  }
   const key = Buffer.from(await random.bytes(keyBytes));
   const temporary = `${path}.${random.uuid()}.new`;
   try {
