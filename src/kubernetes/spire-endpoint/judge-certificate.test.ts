@@ -45,6 +45,50 @@ test('a Secret that is missing is named, with the command that creates it', () =
   assert.ok(found.isFatal);
 });
 
+/** Made by `openssl req -x509 -newkey`, for 100 years. */
+const unusual = {
+  secp256k1: {
+    'tls.crt': `-----BEGIN CERTIFICATE-----
+MIIBazCCARKgAwIBAgIUOfKRSAsbSGR+vZbsZSjnmFS9EREwCgYIKoZIzj0EAwIw
+DDEKMAgGA1UEAwwBaDAgFw0yNjExMTkyMTIxMzZaGA8yMTI2MTAyNjIxMjEzNlow
+DDEKMAgGA1UEAwwBaDBWMBAGByqGSM49AgEGBSuBBAAKA0IABIPa5CcpaHZxISLx
+5p+cjz/2grNPGli/cRYog8MqNymu0a5aX7vI1pHH7D2wwfRX1ehDLUeumu/7tKeu
+NW5MxyqjUzBRMB0GA1UdDgQWBBSJX3labgsa0Nd04tsdyg5iBR7KQDAfBgNVHSME
+GDAWgBSJX3labgsa0Nd04tsdyg5iBR7KQDAPBgNVHRMBAf8EBTADAQH/MAoGCCqG
+SM49BAMCA0cAMEQCIARAb1oYSupkqJMWrbILTdGhWV24Zr1A9YXiEU394bnBAiAZ
+HupwnB+uF7PVGbWx43kA+soc1MEeWm4bbpW4hbWLmw==
+-----END CERTIFICATE-----
+`,
+    'tls.key': `-----BEGIN PRIVATE KEY-----
+MIGEAgEAMBAGByqGSM49AgEGBSuBBAAKBG0wawIBAQQgMybG8+aGCuKxCaN5OlcD
+ifTfigZ3aKZEpwNrfH+FgPyhRANCAASD2uQnKWh2cSEi8eafnI8/9oKzTxpYv3EW
+KIPDKjcprtGuWl+7yNaRx+w9sMH0V9XoQy1Hrprv+7SnrjVuTMcq
+-----END PRIVATE KEY-----
+`,
+  },
+  ed448: {
+    'tls.crt': `-----BEGIN CERTIFICATE-----
+MIIBeTCB+qADAgECAhQaYpHW86I5ka87AweXIlWzPauoLTAFBgMrZXEwDDEKMAgG
+A1UEAwwBaDAgFw0yNjExMTkyMTIxMzZaGA8yMTI2MTAyNjIxMjEzNlowDDEKMAgG
+A1UEAwwBaDBDMAUGAytlcQM6AK0ehL3Vb4wsn0LY0SJrrwhv2BwjsaYibaes1vzU
+yi/5ShxlxY7eOXddJiq1HxXdd7qK1m3h3ZMkgKNTMFEwHQYDVR0OBBYEFE3egXA1
+O7PWOH0Ebzk8iuqYYDK1MB8GA1UdIwQYMBaAFE3egXA1O7PWOH0Ebzk8iuqYYDK1
+MA8GA1UdEwEB/wQFMAMBAf8wBQYDK2VxA3MA/VOpCV8zh+VImtC+cvIc3aK6aJ2D
+7j9KSnygXRf7ZX67A82gk8HiLteg2v9tXU1kcXJIf9IeNfEA6K4ZawJES+AfONv7
+CdsyoHGXXWCIhPfskHxriyEESKO8CLkQbfKKmdv82z78GkECK08ytG24swYA
+-----END CERTIFICATE-----
+`,
+    'tls.key': `-----BEGIN PRIVATE KEY-----
+MEcCAQAwBQYDK2VxBDsEOU0hzmai68iifilA6ylgozGMCrFgjzdk52Li5WzPUIZx
+ZPpg8o9Mdp+f1WGRACKiBsRIH9q4oQzIAg==
+-----END PRIVATE KEY-----
+`,
+  },
+} as const;
+
+const relabelled = (label: string): string =>
+  certificateChain.replaceAll(' CERTIFICATE-', ` ${label}-`);
+
 for (const [what, secret, words] of [
   ['no data', {}, /no tls\.crt/],
   ['no certificate', secretOf({ 'tls.key': privateKey }), /no tls\.crt/],
@@ -64,12 +108,55 @@ for (const [what, secret, words] of [
     secretOf({ 'tls.crt': certificateChain, 'tls.key': other.privateKey }),
     /not the key of its certificate/,
   ],
+  // SPIRE 1.13.3 ended at its start with each of these. OpenSSL reads all of them.
+  [
+    'a certificate in DER',
+    {
+      data: {
+        'tls.crt': Buffer.from(leaf.der).toString('base64'),
+        'tls.key': Buffer.from(privateKey).toString('base64'),
+      },
+    },
+    /no certificate/,
+  ],
+  [
+    'a trusted certificate of OpenSSL',
+    secretOf({ 'tls.crt': relabelled('TRUSTED CERTIFICATE'), 'tls.key': privateKey }),
+    /no certificate/,
+  ],
+  [
+    'a certificate that begins within a line',
+    secretOf({ 'tls.crt': `x ${certificateChain}`, 'tls.key': privateKey }),
+    /no certificate/,
+  ],
+  ['a curve that Go does not know', secretOf(unusual.secp256k1), /type that SPIRE cannot read/],
+  ['a key of Ed448', secretOf(unusual.ed448), /type that SPIRE cannot read/],
 ] as const) {
   test(`a Secret with ${what} is malformed, and SPIRE must not get it`, () => {
     const found = judge(secret);
     assert.equal(found?.reason, 'SecretMalformed');
     assert.match(found.message, words);
     assert.ok(found.isFatal);
+  });
+}
+
+for (const [what, secret] of [
+  ['another text before it', { 'tls.crt': `x\n${certificateChain}`, 'tls.key': privateKey }],
+  [
+    'line ends of Windows',
+    {
+      'tls.crt': certificateChain.replaceAll('\n', '\r\n'),
+      'tls.key': privateKey.replaceAll('\n', '\r\n'),
+    },
+  ],
+  ['no last line end', { 'tls.crt': certificateChain.trimEnd(), 'tls.key': privateKey.trimEnd() }],
+  [
+    'both in both files',
+    { 'tls.crt': privateKey + certificateChain, 'tls.key': certificateChain + privateKey },
+  ],
+] as const) {
+  test(`a certificate with ${what} has no problem, as for SPIRE`, () => {
+    assert.equal(judge(secretOf(secret)), undefined);
   });
 }
 

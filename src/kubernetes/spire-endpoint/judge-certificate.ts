@@ -1,7 +1,7 @@
 // Judges the Secret with the certificate of a bundle endpoint: whether SPIRE can serve it, and whether clients
 // accept it for the name that they call. Pure.
 
-import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { isObject } from '../../api/schema/json.ts';
 import { federationServiceName } from '../spire/spire-names.ts';
 
@@ -53,12 +53,17 @@ export function judgeCertificate(question: CertificateQuestion): CertificateProb
   if (key === undefined) return malformed('has no tls.key');
   let leaf: X509Certificate;
   try {
-    leaf = new X509Certificate(certificate);
+    leaf = new X509Certificate(certificateBlock.exec(certificate)?.[0] ?? '');
   } catch {
     return malformed('has no certificate in tls.crt');
   }
   try {
-    if (!leaf.checkPrivateKey(createPrivateKey(key))) {
+    if (!isReadByGo(leaf.publicKey)) {
+      return malformed(
+        'has a key of a type that SPIRE cannot read: use RSA, ECDSA with P-256, P-384 or P-521, or Ed25519',
+      );
+    }
+    if (!leaf.checkPrivateKey(createPrivateKey(keyBlock.exec(key)?.[0] ?? ''))) {
       return malformed('has a key in tls.key that is not the key of its certificate');
     }
   } catch {
@@ -91,9 +96,23 @@ export function judgeCertificate(question: CertificateQuestion): CertificateProb
   return undefined;
 }
 
-function valueIn(secret: unknown, key: string): Buffer | undefined {
+/** As `tls.X509KeyPair` of Go, by which SPIRE reads the files. OpenSSL takes other labels, DER, and other curves. */
+const certificateBlock = blockOf('CERTIFICATE');
+const keyBlock = blockOf('(?:[A-Z ]+ )?PRIVATE KEY');
+
+function blockOf(label: string): RegExp {
+  return new RegExp(`^-----BEGIN ${label}-----\\r?\\n[^-]*^-----END ${label}-----[ \\t\\r]*$`, 'm');
+}
+
+function isReadByGo({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): boolean {
+  if (asymmetricKeyType === 'rsa' || asymmetricKeyType === 'ed25519') return true;
+  const { namedCurve = '' } = asymmetricKeyDetails ?? {};
+  return ['secp224r1', 'prime256v1', 'secp384r1', 'secp521r1'].includes(namedCurve);
+}
+
+function valueIn(secret: unknown, key: string): string | undefined {
   const data = isObject(secret) ? secret['data'] : undefined;
   const value = isObject(data) ? data[key] : undefined;
   if (typeof value !== 'string' || value === '' || value.length > mostBytes) return undefined;
-  return Buffer.from(value, 'base64');
+  return Buffer.from(value, 'base64').toString('latin1');
 }
