@@ -163,6 +163,8 @@ function specSchema(maxFederatedClusters: number) {
         s.list({
           description: 'How agents prove who they are.',
           listType: 'set',
+          // SPIRE does not start without one.
+          minItems: 1,
           maxItems: 2,
           items: s.string({ description: 'A method.', enum: ['k8s_psat', 'join_token'] }),
         }),

@@ -47,6 +47,12 @@ suite('a SpireServer', () => {
     });
   }
 
+  test('without a method of attestation is refused, because SPIRE would not start', () => {
+    const { spec, problems } = readSpireServer(spireServer(undefined, { nodeAttestors: [] }));
+    assert.equal(spec, undefined);
+    assert.match(problems.join(), /^spec\.nodeAttestors: /);
+  });
+
   test('may federate with more trust domains where the limit says so', () => {
     const federation = { bundleEndpoint: {}, federatesWith: many(51) };
     const { problems } = readSpireServer(spireServer(federation), { maxFederatedClusters: 60 });
