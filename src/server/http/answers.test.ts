@@ -4,7 +4,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import { connect as connectHttp2, createServer as createHttp2Server } from 'node:http2';
 import { type AddressInfo, connect, type Server, type Socket } from 'node:net';
 import { after, test } from 'node:test';
-import { VirtualClock } from '../../core/clock/virtual.ts';
+import { settle, VirtualClock } from '../../core/clock/virtual.ts';
 import type { Response } from './exchange.ts';
 import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { type AnswerBody, Answers } from './answers.ts';
@@ -252,3 +252,44 @@ test('a body that takes many steps to its first piece is asked again', async () 
   assert.equal(await answer.text(), 'found');
   await until({ given: 1, left: 1 });
 });
+
+/** A response whose client takes a piece when the test says so. */
+class SlowResponse extends EventEmitter {
+  destroyed = false;
+  take: (() => void) | undefined;
+
+  write(_piece: Buffer, taken: () => void): boolean {
+    this.take = taken;
+    return false;
+  }
+
+  destroy(): void {
+    this.destroyed = true;
+    this.emit('close');
+  }
+}
+
+for (const isLong of [true, false]) {
+  const what = isLong
+    ? 'a long answer must be read piece by piece'
+    : 'an answer must be read as a whole';
+  test(`${what} within the deadline`, async () => {
+    const clock = new VirtualClock();
+    const answers = new Answers(clock, { withinMs, maxBytes: 64 * megabyte });
+    const response = new SlowResponse();
+    const body = Object.assign(counted(10, 1000), isLong ? { isLong } : {});
+    void answers.send(response as unknown as Response, 'ada', () => undefined, body);
+    for (let piece = 0; piece < 3; piece += 1) {
+      await settle();
+      await clock.advance(withinMs * 0.6);
+      await settle();
+      response.take?.();
+    }
+    assert.equal(response.destroyed, !isLong);
+    await settle();
+    await clock.advance(withinMs);
+    await settle();
+    assert.equal(response.destroyed, true);
+    assert.equal(answers.unread.bytes, 0);
+  });
+}

@@ -133,11 +133,11 @@ export class Answers {
       written = undefined;
       if (answer.isOver || isOver(response)) return false;
       const piece = await body.next(this.unread.writeBytes(user));
+      if (piece?.length === 0) return !answer.isOver;
+      if (body.isLong === true && !answer.isOver) this.unread.hold(answer, user, keptBytes);
       if (answer.isOver) return false;
-      if (piece?.length === 0) return true;
       if (!hasHead) writeHead();
       hasHead = true;
-      if (body.isLong === true) this.unread.hold(answer, user, keptBytes);
       if (piece === undefined) response.end();
       else written = this.#write(response, answer, piece);
       return piece !== undefined;
