@@ -172,9 +172,15 @@ suite('hansa cluster add', () => {
   });
 
   test('takes no token of another account, by which another cluster could prove its keys', async () => {
-    const kube = await kubeWith(({ line }) =>
+    const kube = await kubeWith(({ line, body }) =>
       line.endsWith('/token')
-        ? { status: 201, body: { status: { token: accountTokenIn('tenant') } } }
+        ? {
+            status: 201,
+            body: {
+              ...(JSON.parse(body) as object),
+              status: { token: accountTokenIn('tenant') },
+            },
+          }
         : undefined,
     );
     const done = await add(kube.server, []);
