@@ -244,6 +244,9 @@ test('a credential that one replica stores is used by both, and one replica rene
       return { status: 201, body: { status: { allowed: true } } };
     }
     if (url.endsWith('/serviceaccounts/hansa/token')) {
+      const { spec } = body as { readonly spec: { readonly audiences?: readonly string[] } };
+      // The others are proofs of its key.
+      if (spec.audiences?.[0] !== issuer) return undefined;
       const token = siteToken(lifeSeconds);
       renewed.push(token);
       return { status: 201, body: { status: { token } } };
