@@ -152,8 +152,9 @@ function respond(objects: Objects, store: Store, call: Call): Answer {
     }
     case 'POST': {
       if (path.endsWith('/token')) {
-        const { namespace = '', name = '' } = body?.metadata ?? {};
-        return ok({ ...body, status: { token: tokenOf(namespace, name) } });
+        const account = body?.metadata;
+        const token = tokenOf(account?.namespace ?? '', account?.name ?? '');
+        return ok({ ...body, status: { token } });
       }
       const place = `${path}/${String(body?.metadata.name)}`;
       if (objects.has(place)) return failure(409, 'AlreadyExists', 'it exists');
