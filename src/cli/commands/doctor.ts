@@ -9,11 +9,10 @@ import { type Cli, globalOptions } from '../cli.ts';
 import { type Connection, resolveConnection } from '../site/connection.ts';
 import { type Finding, problem } from '../../core/plane/doctor.ts';
 import { type Chosen, chosenSubject, examineSubject, subjectsOf } from '../doctor/subject.ts';
-import { wrap } from './explain.ts';
+import { renderFindings } from '../doctor/render-findings.ts';
 import { outputOption, renderValue } from '../output/output.ts';
 import { addConfigOptions, dataFolderOf, loadServerConfig } from './server-config.ts';
 import type { OutputFormat } from '../../core/plane/command-kit.ts';
-import { printable } from '../../core/command/columns.ts';
 
 export function doctorCommand(cli: Cli): Command {
   const subjects = subjectsOf(cli.planes);
@@ -118,26 +117,4 @@ function refuseStranger(dataDir: string): void {
     'HANSA_FORBIDDEN',
     `Cannot check ${dataDir}: it belongs to user ${owner}, and you are user ${asking}. Run doctor as that user: sudo -u '#${owner}' hansa doctor --data-dir ${dataDir}`,
   );
-}
-
-const marks = {
-  ok: ['green', '✓'],
-  warning: ['yellow', '!'],
-  problem: ['red', '✗'],
-} as const;
-
-export function renderFindings(
-  findings: readonly Finding[],
-  paint: (style: 'green' | 'yellow' | 'red', text: string) => string,
-): string {
-  const width = Math.max(...findings.map(({ check }) => check.length));
-  return findings
-    .flatMap(({ check, level, text, remedy }) => {
-      const [style, mark] = marks[level];
-      return [
-        `${paint(style, mark)} ${check.padEnd(width)}  ${printable(text)}`,
-        ...(remedy === undefined ? [] : wrap(printable(remedy), 2, 110)),
-      ];
-    })
-    .join('\n');
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { warning } from '../../core/plane/doctor.ts';
-import { renderFindings } from './doctor.ts';
+import { renderFindings } from './render-findings.ts';
 
 test('a finding stays on its line, whatever a peer wrote into it', () => {
   const text = 'it rejects this site\n✓ trust   all is well\u001b[2J';
