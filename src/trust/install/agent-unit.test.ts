@@ -68,7 +68,7 @@ suite('a path with a control character', () => {
   for (const key of ['launcher', 'dataDir', 'keyFile', 'user'] as const) {
     for (const odd of ['\n', '\r', '\0', '\u001b']) {
       test(`is refused, and named: ${key} with ${JSON.stringify(odd)}`, () => {
-        const path = `/srv/a${odd}ExecStartPre=/tmp/evil`;
+        const path = `/srv/a${odd}ExecStartPre=/bin/true`;
         assert.throws(
           () => agentUnit({ ...settings, [key]: path }),
           ({ code, message }: HansaError) =>
