@@ -142,6 +142,15 @@ suite('removing a trust domain reaches the sidecar', () => {
     await scene.stop();
   });
 
+  test('with createOnly, under which the site changes nothing else', async () => {
+    const { scene, app1 } = await federating();
+    const before = app1.read('statefulsets', 'spire-server', 'spec');
+    await remove({ what: '', spec: { createOnly: true, logLevel: 'debug' } }, { scene, app1 });
+    assert.deepEqual(requested(app1), ['c.example']);
+    assert.deepEqual(app1.read('statefulsets', 'spire-server', 'spec'), before);
+    await scene.stop();
+  });
+
   test('although the ClusterFederatedTrustDomains of the cluster cannot be read', async () => {
     const { scene, app1 } = await operatedScene({
       extra: ['Ingress', 'ClusterFederatedTrustDomain'],
@@ -172,6 +181,13 @@ suite('removing a trust domain reaches spire-controller-manager', () => {
       await scene.stop();
     });
   }
+});
+
+test('removing a trust domain reaches spire-controller-manager with createOnly', async () => {
+  const { scene, app1 } = await federating({ extra: ['Ingress', 'ClusterFederatedTrustDomain'] });
+  await remove({ what: '', spec: { createOnly: true } }, { scene, app1 });
+  assert.deepEqual(written(app1), ['c.example']);
+  await scene.stop();
 });
 
 suite('the condition FederationRelationshipsReady', () => {

@@ -3,7 +3,8 @@
 
 import { itemsIn, recordIn, textIn } from '../members/field-values.ts';
 import type { Refusal } from '../spire/compile-conditions.ts';
-import type { LiveObject } from '../spire/object-applier.ts';
+import type { ServerObjects } from '../spire/compile-objects.ts';
+import type { LiveObject, ObjectOutcome } from '../spire/object-applier.ts';
 
 export interface ExposureState {
   readonly host: string | undefined;
@@ -12,8 +13,16 @@ export interface ExposureState {
 
 const most = 16;
 
+/** Of the exposure as it is in the cluster. Undefined where there is none. */
+export function exposureOf({ exposure }: ServerObjects, outcomes: readonly ObjectOutcome[]) {
+  if (exposure?.manifest === undefined) return undefined;
+  const found = outcomes.find(({ manifest }) => manifest.kind === exposure.type);
+  if (found === undefined || !('live' in found) || found.live === undefined) return undefined;
+  return readExposure(found.live, exposure.host);
+}
+
 /** `host` is the one of the spec, where there is one. */
-export function readExposure(live: LiveObject, host: string | undefined): ExposureState {
+function readExposure(live: LiveObject, host: string | undefined): ExposureState {
   const status = recordIn(live['status']);
   switch (live.kind) {
     case 'Route':

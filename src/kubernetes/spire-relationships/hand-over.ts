@@ -21,43 +21,59 @@ import type { SpireWatches } from '../spire/spire-watches.ts';
 export interface HandOverParts {
   readonly object: ClusterObject;
   readonly applier: ObjectApplier;
+  /** Ends trust also with `createOnly`, under which `applier` changes nothing. */
+  readonly remover: ObjectApplier;
   readonly watches: Pick<SpireWatches, 'domains' | 'readValue'>;
+  /** Of the server. */
+  readonly namespace: string;
 }
 
 const none: ReadonlySet<string> = new Set();
 
 /** `request` is for the sidecar, and `className` for spire-controller-manager. One of them is there. */
 export async function handOver(
-  { object, applier, watches }: HandOverParts,
+  parts: HandOverParts,
   relationships: Relationships,
   request: readonly Manifest[],
   className: string | undefined,
 ): Promise<readonly ObjectOutcome[]> {
+  const { object, applier, remover, watches } = parts;
   const { list, held } = relationships;
   const names = new Set([...list, ...held].map(({ trustDomain }) => trustDomain));
   const isWritten = className !== undefined;
-  const outcomes = await removeDomains(applier, watches, isWritten ? names : none);
+  const outcomes = await removeDomains(remover, watches, isWritten ? names : none);
   const domains = isWritten ? compileFederatedTrustDomains(relationships, className) : [];
   const { uid } = object.metadata;
   for (const manifest of [...request, ...domains.map((each) => ownedBy(each, uid))]) {
-    outcomes.push(await applier.apply(manifest));
+    const outcome = await applier.apply(manifest);
+    outcomes.push(outcome);
+    if (outcome.state === 'drift' && request.includes(manifest)) await withdrawRequested(parts);
   }
   return outcomes;
 }
 
 /** Removes what the SpireServer does not name any more, and does nothing else. */
-export async function withdrawRemoved(
-  { object, applier, watches }: HandOverParts,
-  namespace: string,
-): Promise<void> {
+export async function withdrawRemoved(parts: HandOverParts): Promise<void> {
+  const { object, remover, watches } = parts;
   const named = namedTrustDomains(object);
   if (named === undefined) return;
-  await removeDomains(applier, watches, named.isFederated ? named.names : none);
+  await removeDomains(remover, watches, named.isFederated ? named.names : none);
+  await withdrawRequested(parts);
+}
+
+async function withdrawRequested({
+  object,
+  remover,
+  watches,
+  namespace,
+}: HandOverParts): Promise<void> {
+  const named = namedTrustDomains(object);
+  if (named === undefined) return;
   const text = await watches.readValue(relationshipsMapName, relationshipsKey);
   const { document } = readRelationships(text);
   const reduced = document && withoutRemoved(document, named);
   if (reduced === undefined) return;
-  await applier.apply(ownedBy(compileRequest(reduced, namespace), object.metadata.uid));
+  await remover.apply(ownedBy(compileRequest(reduced, namespace), object.metadata.uid));
 }
 
 /** Deletes the ClusterFederatedTrustDomains that this site wrote for other trust domains than these. */

@@ -24,7 +24,7 @@ import { compileObjects, type ServerObjects } from './compile-objects.ts';
 import { trustDomainIn } from './compile-server-conf.ts';
 import { fitRequest } from '../spire-relationships/fit-request.ts';
 import { EndpointFacts, probeMs } from '../spire-endpoint/endpoint-facts.ts';
-import { readExposure } from '../spire-endpoint/exposure-state.ts';
+import { exposureOf } from '../spire-endpoint/exposure-state.ts';
 import { bundleSources, exchangeBundles, tellPeers } from '../spire-peers/peer-bundles.ts';
 import { handOver, type HandOverParts, withdrawRemoved } from '../spire-relationships/hand-over.ts';
 import { outsideWarning, selectedNamespaces } from '../spire-relationships/namespace-limits.ts';
@@ -67,7 +67,7 @@ import { replaceStuckPod } from './stuck-pod.ts';
 import { serversPath, SpireWatches } from './spire-watches.ts';
 import { UnwatchedObjects } from './unwatched-objects.ts';
 import { withUsableBundles } from '../spire-relationships/usable-bundles.ts';
-import { writeSpireStatus } from './write-spire-status.ts';
+import { knownEntries, writeSpireStatus } from './write-spire-status.ts';
 
 export type SpireContext = Pick<
   PlaneContext,
@@ -210,7 +210,7 @@ export class SpireCluster {
     } finally {
       // Whatever keeps the rest from being applied, a removed trust domain loses its trust.
       if (!this.#isHandedOver && name === spireServerName) {
-        await withdrawRemoved(this.#handOverParts(object, run), this.mark.namespace);
+        await withdrawRemoved(this.#handOverParts(object, run));
       }
     }
   }
@@ -364,7 +364,11 @@ export class SpireCluster {
     });
   }
 
-  #applier(object: ClusterObject, run: ReconcileContext): ObjectApplier {
+  #applier(
+    object: ClusterObject,
+    run: ReconcileContext,
+    createOnly = object.spec?.['createOnly'] === true,
+  ): ObjectApplier {
     const { uid, generation } = object.metadata;
     this.#unwatched.follow(generation);
     return new ObjectApplier({
@@ -372,7 +376,7 @@ export class SpireCluster {
       term: termOf(run),
       site: this.#options.context.trustDomain.name,
       owner: uid,
-      createOnly: object.spec?.['createOnly'] === true,
+      createOnly,
       cached: (manifest) => this.#watches.cached(manifest),
       isWatched: (manifest) => this.#watches.isWatched(manifest),
       unwatched: this.#unwatched,
@@ -380,7 +384,13 @@ export class SpireCluster {
   }
 
   #handOverParts(object: ClusterObject, run: ReconcileContext): HandOverParts {
-    return { object, applier: this.#applier(object, run), watches: this.#watches };
+    return {
+      object,
+      applier: this.#applier(object, run),
+      remover: this.#applier(object, run, false),
+      watches: this.#watches,
+      namespace: this.mark.namespace,
+    };
   }
 
   async #apply(
@@ -485,15 +495,3 @@ const termOf = ({ epoch = 0, mayWrite = () => true }: ReconcileContext): Writing
   epoch,
   mayWrite,
 });
-
-function exposureOf({ exposure }: ServerObjects, outcomes: readonly ObjectOutcome[]) {
-  if (exposure?.manifest === undefined) return undefined;
-  const found = outcomes.find(({ manifest }) => manifest.kind === exposure.type);
-  if (found === undefined || !('live' in found) || found.live === undefined) return undefined;
-  return readExposure(found.live, exposure.host);
-}
-
-function knownEntries({ status }: ClusterObject): readonly RelationshipEntry[] {
-  const list = status['relationships'];
-  return Array.isArray(list) ? (list as readonly RelationshipEntry[]) : [];
-}

@@ -67,3 +67,9 @@ function conditionsIn({ status }: ClusterObject): readonly Condition[] {
   const list = status['conditions'];
   return Array.isArray(list) ? (list as readonly Condition[]) : [];
 }
+
+/** The entries of the status as it is, for their times. */
+export function knownEntries({ status }: ClusterObject): readonly RelationshipEntry[] {
+  const list = status['relationships'];
+  return Array.isArray(list) ? (list as readonly RelationshipEntry[]) : [];
+}
