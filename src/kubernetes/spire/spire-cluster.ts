@@ -67,7 +67,7 @@ import { replaceStuckPod } from './stuck-pod.ts';
 import { serversPath, SpireWatches } from './spire-watches.ts';
 import { UnwatchedObjects } from './unwatched-objects.ts';
 import { withUsableBundles } from '../spire-relationships/usable-bundles.ts';
-import { knownEntries, writeSpireStatus } from './write-spire-status.ts';
+import { isOfOtherSite, knownEntries, writeSpireStatus } from './write-spire-status.ts';
 
 export type SpireContext = Pick<
   PlaneContext,
@@ -439,13 +439,15 @@ export class SpireCluster {
     view: ServerView,
     entries: readonly RelationshipEntry[],
   ): Promise<void> {
+    const { clock, trustDomain } = this.#options.context;
+    if (isOfOtherSite(this.#watches, this.mark.namespace, trustDomain.name)) return;
     const written = await writeSpireStatus({
       client: this.#client,
       path: `${serversPath}${kubePath`/${object.metadata.name}/status`}`,
       object,
       conditions: compileConditions(view),
       relationships: this.#isPruned ? undefined : entries,
-      nowMs: this.#options.context.clock.now(),
+      nowMs: clock.now(),
       mayWrite: run.mayWrite ?? (() => true),
     });
     if (written === 'pruned') this.#isPruned = true;

@@ -244,6 +244,9 @@ export interface SceneOptions {
   readonly sidecarImage?: string | undefined;
   readonly serverImage?: string;
   readonly extra?: readonly ExtraKind[];
+  /** The trust domain of the site. */
+  readonly site?: string;
+  readonly clock?: VirtualClock;
   /** Answers probes. Default: nothing can be reached. */
   readonly transport?: Transport;
 }
@@ -258,7 +261,7 @@ export type SpireScene = Awaited<ReturnType<typeof spireScene>>;
 export async function spireScene(options: SceneOptions = {}) {
   const { isEnabled = true, serverImage = 'spire-server:1.12.4', extra = ['Ingress'] } = options;
   const sidecarImage = 'sidecarImage' in options ? options.sidecarImage : 'hansa:1';
-  const clock = new VirtualClock();
+  const { clock = new VirtualClock(), site: siteName = 'lubeck.example' } = options;
   const site = await syncedSite({ clock });
   const { store, random, resources: siteResources } = site;
   const clusters = new Map<string, TestSpireCluster>();
@@ -267,7 +270,7 @@ export async function spireScene(options: SceneOptions = {}) {
     clock,
     random,
     log: silentLog,
-    trustDomain: TrustDomain.parse('lubeck.example'),
+    trustDomain: TrustDomain.parse(siteName),
     resources: siteResources,
     transport: options.transport ?? unreachable,
     connectCluster: ({ spec }: Cluster) => {

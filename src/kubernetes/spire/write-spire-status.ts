@@ -8,6 +8,8 @@ import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditions.ts';
 import type { ClusterObject } from '../sync/read-cluster-object.ts';
 import type { RelationshipEntry } from '../spire-relationships/relationship-status.ts';
+import { serverName, spireSiteAnnotation } from './spire-names.ts';
+import type { SpireWatches } from './spire-watches.ts';
 
 export interface StatusWriteOptions {
   readonly client: Pick<KubeClient, 'replace'>;
@@ -66,6 +68,17 @@ export async function writeSpireStatus(
 function conditionsIn({ status }: ClusterObject): readonly Condition[] {
   const list = status['conditions'];
   return Array.isArray(list) ? (list as readonly Condition[]) : [];
+}
+
+/** Whether another site made the server. Only that site writes the status: two would undo each other's for ever. */
+export function isOfOtherSite(
+  watches: Pick<SpireWatches, 'cached'>,
+  namespace: string,
+  site: string,
+): boolean {
+  const metadata = { name: serverName, namespace };
+  const conf = watches.cached({ apiVersion: 'v1', kind: 'ConfigMap', metadata });
+  return (conf?.metadata.annotations?.[spireSiteAnnotation] ?? site) !== site;
 }
 
 /** The entries of the status as it is, for their times. */
