@@ -73,6 +73,17 @@ test('counts of refreshes are read, and left out where they are no counts', () =
   }
 });
 
+test('texts bring no control characters to conditions and terminals', () => {
+  const found = parse({
+    ...document,
+    problem: '\u001b[2Ja\nb',
+    refusals: ['c\u0000d'],
+    relationships: [{ ...one, lastError: 'e\r\u009bf' }],
+  });
+  const texts = [found?.problem, found?.refusals?.[0], found?.relationships[0]?.lastError];
+  for (const text of texts) assert.doesNotMatch(text ?? '\n', /\p{Cc}/u);
+});
+
 test('long texts are cut', () => {
   const found = parse({ ...document, problem: 'x'.repeat(10_000) });
   assert.equal(found?.problem?.length, 2048);

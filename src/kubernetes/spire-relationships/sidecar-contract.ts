@@ -3,6 +3,7 @@
 
 import { createHash } from 'node:crypto';
 import { isObject } from '../../api/schema/json.ts';
+import { printableText } from '../../core/kube/kube-errors.ts';
 import type { HeldRelationship, Relationship } from './parse-relationship.ts';
 
 /** The sidecar may get, list and watch it by this name. */
@@ -113,12 +114,12 @@ export function parseStatusDocument(text: unknown): StatusDocument | undefined {
   if (!isObject(value)) return undefined;
   const { observedAt, relationships } = value;
   if (!isTime(observedAt) || !Array.isArray(relationships)) return undefined;
-  const spireVersion = textOf(value['spireVersion']);
-  const problem = textOf(value['problem']);
+  const spireVersion = wordsOf(value['spireVersion']);
+  const problem = wordsOf(value['problem']);
   const request = textOf(value['request']);
   const { excludedEntries, refusals } = value;
   const refused = Array.isArray(refusals)
-    ? refusals.slice(0, mostRefusals).flatMap((each) => textOf(each) ?? [])
+    ? refusals.slice(0, mostRefusals).flatMap((each) => wordsOf(each) ?? [])
     : [];
   return {
     observedAt,
@@ -137,7 +138,7 @@ function statusOf(value: unknown): readonly RelationshipStatus[] {
   const { profile, lastRefresh, bundleSequence } = value;
   const trustDomain = textOf(value['trustDomain']);
   const bundleEndpointURL = textOf(value['bundleEndpointURL']);
-  const lastError = textOf(value['lastError']);
+  const lastError = wordsOf(value['lastError']);
   const refreshes = countsOf(value['refreshes']);
   if (trustDomain === undefined || bundleEndpointURL === undefined) return [];
   if (profile !== 'https_spiffe' && profile !== 'https_web') return [];
@@ -185,6 +186,12 @@ const isCount = (value: unknown): value is number =>
 
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value.slice(0, mostTextLength) : undefined;
+
+/** For texts that reach conditions and terminals. */
+const wordsOf = (value: unknown): string | undefined => {
+  const text = textOf(value);
+  return text === undefined ? undefined : printableText(text, mostTextLength);
+};
 
 const isTime = (value: unknown): value is string =>
   typeof value === 'string' && value.length <= 40 && !Number.isNaN(Date.parse(value));
