@@ -127,6 +127,29 @@ suite('two peers, one of which rotates', () => {
   });
 });
 
+test('a rotation says that a peer rejects the site, and goes on without one that suspended it', async (t) => {
+  const sites = await startSites(['--ca-spread-seconds', '1'], 'lubeck', 'bruges');
+  const [lubeck, bruges] = sites as [PeeringSite, PeeringSite];
+  t.after(() => Promise.all(sites.map((site) => site.stop())));
+  await bruges.accept(await lubeck.invite(['--for', bruges.name]));
+  await lubeck.until(bruges.name, 'active');
+  await bruges.until(lubeck.name, 'active');
+  await bruges.must(['peer', 'suspend', lubeck.name, '--yes']);
+  const status = async () =>
+    JSON.parse(await lubeck.must(['trust', 'rotate', 'status', '-o', 'json'])) as RotationStatus;
+  await lubeck.must(['trust', 'rotate', 'prepare']);
+  await until(async () => (await status()).rejectedBy.includes(bruges.name), 'it rejects the site');
+  assert.match(
+    await lubeck.must(['trust', 'rotate', 'status']),
+    /^bruges\.example rejects this site: it suspended or revoked it/m,
+  );
+  // The deadline for receipts is a day.
+  await lubeck.must(['trust', 'rotate']);
+  const done = await status();
+  assert.equal(phases(done, 'x509'), 'old active');
+  assert.deepEqual(done.rotation[0]?.wentOnWithout, [bruges.name]);
+});
+
 test('a step by hand waits for nobody, and names who may be lost', async (t) => {
   const folder = temporaryFolder();
   const site = new PeeringSite(folder, 'wismar');

@@ -121,6 +121,15 @@ suite('an Envoy at an agent', { skip }, () => {
     await answers(allowed);
   });
 
+  test('is allowed for the workloads of its site that the offer names', async () => {
+    const own = 'spiffe://lubeck.example/web';
+    await answers(denied, asking, own);
+    await lubeck.apply(serviceOfferKind, 'db', { spiffeID: db, callers: { ids: [own] } });
+    await answers(allowed, asking, own);
+    await lubeck.apply(serviceOfferKind, 'db', { spiffeID: db, callers: {} });
+    await answers(denied, asking, own);
+  });
+
   test('gets its SVID and the bundle of its own trust domain as secrets', async () => {
     const [own, root] = await secretsOf(discovering, 'default', 'ROOTCA');
     assert.equal(own?.uri, db);

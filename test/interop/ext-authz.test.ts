@@ -120,6 +120,41 @@ suite('an Envoy that asks', { skip }, () => {
     assert.deepEqual(await ask({}, other), denied);
   });
 
+  test('is allowed for workloads of the site, and of a federation without a peer, that the offer names', async () => {
+    const visby = await startWorkloadSite('visby.example');
+    try {
+      await lubeck.federateWith(visby);
+      const own = 'spiffe://lubeck.example/web';
+      const foreign = 'spiffe://visby.example/ns/shop';
+      const answers = async () => [
+        await ask({ principal: own }),
+        await ask({ principal: foreign }),
+        await ask({ principal: 'spiffe://lubeck.example/hansa/site' }),
+      ];
+      const spec = { spiffeID: 'spiffe://lubeck.example/db' };
+      assert.deepEqual(await answers(), [denied, denied, denied]);
+      assert.match(lubeck.log(), /lubeck\.example is this site, so no grant is needed, but/);
+      assert.ok(!lubeck.log().includes('lubeck.example is not a peer'));
+      const callers = { ids: [foreign], trustDomains: ['lubeck.example'] };
+      await lubeck.apply(serviceOfferKind, 'db', { ...spec, callers });
+      // The entry of the Envoy does not federate with it yet.
+      assert.deepEqual(await answers(), [allowed, denied, denied]);
+      await lubeck.apply(workloadEntryKind, 'db', {
+        ...spec,
+        selectors: [`unix:path:${envoy}`],
+        federatesWith: ['bruges.example', 'visby.example'],
+      });
+      assert.deepEqual(await answers(), [allowed, allowed, denied]);
+      const file = join(folder, 'own.pem');
+      writeFileSync(file, await lubeck.mint(own));
+      assert.deepEqual(await ask({ principal: own }, file), allowed);
+      await lubeck.apply(serviceOfferKind, 'db', { ...spec, callers: {} });
+      assert.deepEqual(await answers(), [denied, denied, denied]);
+    } finally {
+      await visby.stop();
+    }
+  });
+
   test('is denied for reasons that the operator can read', async () => {
     await grant({ networks: { ids: ['backbone'] } });
     assert.deepEqual(await ask(), denied);
