@@ -94,12 +94,25 @@ test('an entry cannot be moved to another machine', async () => {
   await refused('PATCH', entry, value, jsonPatch);
 });
 
-test('a token gives no labels to a machine of the caller', async () => {
+test('the entries of a name are not given to a machine of the caller', async () => {
+  await refused('PATCH', agent, { spec: { entriesByName: false } }, merge);
+  const value = [{ op: 'replace', path: '/spec/entriesByName', value: false }];
+  await refused('PATCH', agent, value, jsonPatch);
+});
+
+test('a token gives no entries and no labels to a machine of the caller', async () => {
+  await refused('POST', tokens, token('mine', {}));
   await refused('POST', tokens, token('mine', { labels }));
+  await refused('PATCH', `${tokens}/plain`, { spec: { agentName: 'crane-1' } }, merge);
   await refused('PATCH', `${tokens}/plain`, { spec: { labels } }, merge);
   const spiffe = { allow: [{ spiffeID: 'spiffe://lubeck.example/mine' }] };
   await refused('PATCH', `${tokens}/labelled`, { spec: { method: 'spiffe', spiffe } }, merge);
   await refused('POST', '/hansa/v1/join/secrets/labelled', undefined);
-  const made = await limited.request('POST', '/hansa/v1/join/secrets/plain');
+  await refused('POST', '/hansa/v1/join/secrets/plain', undefined);
+  const bots = { roles: ['bot'], botName: 'mine' };
+  const created = await limited.request('POST', tokens, { body: token('bots', bots) });
+  assert.equal(created.status, 201, created.text);
+  await refused('PATCH', `${tokens}/bots`, { spec: { roles: ['bot', 'agent'] } }, merge);
+  const made = await limited.request('POST', '/hansa/v1/join/secrets/bots');
   assert.equal(made.status, 200, made.text);
 });

@@ -37,7 +37,8 @@ const hansaKind = (kind: string, name: string, spec: object, metadata: object = 
 });
 const tokenSpec = (more: object = {}) => ({
   method: 'spiffe',
-  roles: ['agent'],
+  roles: ['bot'],
+  botName: 'visby-ci',
   spiffe: { allow: [{ spiffeID: 'spiffe://visby.example/ci/*' }] },
   ...more,
 });
@@ -203,6 +204,14 @@ suite('attacks by clusters that a site syncs', { skip }, () => {
       await run('wait', what, '--for=delete');
     }
     await sync('app2', app2.kube, '--role', 'gitops', '--force-conflicts');
+  });
+
+  test('a token for agents is refused, because the role of the cluster gives no entries', async () => {
+    const agents = { method: 'spiffe', roles: ['agent'], spiffe: tokenSpec().spiffe };
+    await app1.create(hansaKind('JoinToken', 'machines', agents));
+    assert.equal(await app1.verdict('jointoken/machines'), 'False Forbidden');
+    assert.equal(await atSite('jointoken/machines'), undefined);
+    await app1.remove('jointoken/machines');
   });
 
   test('an object of half a mebibyte is refused, and smaller ones beside it are not', async () => {
