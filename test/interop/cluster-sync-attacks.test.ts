@@ -131,7 +131,8 @@ suite('attacks by clusters that a site syncs', { skip }, () => {
   test('what the role does not have is refused: grants, labels of agents, and federations of peers', async () => {
     const grant = { peer: 'bruges.example', offers: ['db'] };
     await app1.create(hansaKind('FederationGrant', 'all', grant));
-    await app1.create(token('labelled', { labels: { zone: 'a' } }));
+    const agents = { roles: ['agent'], botName: undefined, labels: { zone: 'a' } };
+    await app1.create(token('labelled', agents));
     const bundleSource = { static: { bundle: '{"keys":[]}' } };
     const labels = { 'hansa.dev/peer': 'bruges.example' };
     await app1.create(
