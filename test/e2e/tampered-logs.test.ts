@@ -22,6 +22,7 @@ import {
   startWitnessingPair,
   stopAndCopy,
 } from './witnessing-pair.ts';
+import { until } from './until.ts';
 
 suite('an audit log that someone with the files of its site changed', () => {
   let lubeck: PeeringSite;
@@ -118,6 +119,7 @@ suite('an audit log that someone with the files of its site changed', () => {
     await lubeck.start();
     await isProof('Shrank', (was, is) => assert.ok(is < was));
     await contradicted(/an older copy of the data folder was put back/);
+    await saysWayOut();
     await fires(bruges, 'HansaPeerLogContradictory lubeck.example Shrank', t);
     await fires(lubeck, 'HansaAuditLogContradictory', t);
     await lubeck.stop('SIGKILL');
@@ -174,6 +176,26 @@ suite('an audit log that someone with the files of its site changed', () => {
     await contradicted(/records of the audit log are others: they were changed/);
     await repair(newest);
   });
+
+  /** Every place that says that the site is not ready also says what to do. */
+  async function saysWayOut(): Promise<void> {
+    const metrics = lubeck.daemon.endpoints.metrics;
+    const readyz = async () => (await fetch(new URL('/readyz', metrics))).text();
+    const way =
+      /put back the newest copy of the data folder\. If there is none.*hansa peer reenrol/s;
+    const shows = async (read: () => Promise<string>): Promise<void> => {
+      let shown = '';
+      await until(
+        async () => way.test((shown = (await read()).replaceAll(/\s+/g, ' '))),
+        () => shown,
+      );
+    };
+    await shows(readyz);
+    await shows(() => lubeck.must(['status']));
+    await shows(async () => (await lubeck.run(['peer', 'list'])).stderr);
+    await shows(async () => (await lubeck.run(['doctor'])).stdout);
+    assert.equal((await fetch(new URL('/livez', metrics))).status, 200);
+  }
 
   /** Two checkpoints that the site itself signed, and that cannot both be of one log. */
   async function isProof(reason: string, sizes: (was: number, is: number) => void): Promise<void> {

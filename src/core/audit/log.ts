@@ -149,8 +149,10 @@ export class Audit {
    */
   async contradict(held: SignedCheckpoint): Promise<void> {
     if (this.#problem === undefined) {
-      this.#problem = contradiction(held, this.#signer.verifier.name, this.#store.auditLog.size);
-      this.#unstored = { held, reason: this.#problem.message };
+      const { name } = this.#signer.verifier;
+      const reason = contradiction(held, name, this.#store.auditLog.size);
+      this.#problem = brokenLog(reason);
+      this.#unstored = { held, reason };
       this.#checkpointTimer?.cancel();
       this.#log.error('the audit log contradicts a checkpoint that a peer holds', {
         error: this.#problem,
@@ -353,8 +355,7 @@ export class Audit {
       // A site signs its empty log before the first record, so a missing checkpoint was deleted.
       const records = this.#store.auditLog.size;
       if (records === 0) return;
-      throw new HansaError(
-        'HANSA_AUDIT_INVALID',
+      throw brokenLog(
         `The audit log has ${records} records, but its signed checkpoint is missing: it was removed while the site was stopped.`,
       );
     }
@@ -362,8 +363,7 @@ export class Audit {
     verifyCheckpoint(last, this.#signer.verifier);
     const { size } = this.#store.auditLog;
     if (!(await this.#extends(last))) {
-      throw new HansaError(
-        'HANSA_AUDIT_INVALID',
+      throw brokenLog(
         `The audit log has ${size} records that do not extend its signed checkpoint of ${last.size} records: it was changed while the site was stopped.`,
       );
     }
@@ -375,7 +375,7 @@ export class Audit {
     // A restore opens a new origin. Checkpoints of the one before no longer bind it, but those of a later one do.
     const isBroken =
       held.origin === name ? !(await this.#extends(held)) : follows(held.origin, name);
-    if (isBroken) throw contradiction(held, name, size);
+    if (isBroken) throw brokenLog(contradiction(held, name, size));
   }
 
   async #extends(earlier: SignedCheckpoint): Promise<boolean> {
@@ -399,17 +399,19 @@ interface Contradiction {
   readonly reason: string;
 }
 
-function contradiction(held: SignedCheckpoint, origin: string, size: number): HansaError {
+function contradiction(held: SignedCheckpoint, origin: string, size: number): string {
   if (held.origin !== origin) {
-    return new HansaError(
-      'HANSA_AUDIT_INVALID',
-      `A peer holds a checkpoint of the log ${held.origin} that this site signed after a restore, and the log of this site is ${origin}: an older copy of the data folder was put back. The site signs no more checkpoints.`,
-    );
+    return `A peer holds a checkpoint of the log ${held.origin} that this site signed after a restore, and the log of this site is ${origin}: an older copy of the data folder was put back.`;
   }
+  return held.size > size
+    ? `A peer holds a checkpoint of ${held.size} records that this site signed, and the audit log has ${size}: an older copy of the data folder was put back.`
+    : `A peer holds a checkpoint of ${held.size} records that this site signed, and the first ${held.size} records of the audit log are others: they were changed.`;
+}
+
+/** No other log can follow what others have seen of this one. So the way out is its newest copy, or a new log. */
+function brokenLog(why: string): HansaError {
   return new HansaError(
     'HANSA_AUDIT_INVALID',
-    held.size > size
-      ? `A peer holds a checkpoint of ${held.size} records that this site signed, and the audit log has ${size}: an older copy of the data folder was put back. The site signs no more checkpoints.`
-      : `A peer holds a checkpoint of ${held.size} records that this site signed, and the first ${held.size} records of the audit log are others: they were changed. The site signs no more checkpoints.`,
+    `${why} The site serves its API, workloads and peers as before, but signs no more checkpoints. To sign again, stop it and put back the newest copy of the data folder. If there is none, start over with a new data folder, and ask the operator of each peer for hansa peer reenrol.`,
   );
 }

@@ -2,8 +2,10 @@
 
 import { Command } from 'commander';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
-import type { Resource } from '../../api/object.ts';
+import { siteKind } from '../../api/kinds/site.ts';
+import type { Condition, Resource } from '../../api/object.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { findCondition } from '../../core/reconcile/conditions.ts';
 import type { PeerSummary } from '../routes/operator-routes.ts';
 import { findPeer, listPeers } from '../client/peers.ts';
 import { peerHintLines } from '../peers/peer-hints.ts';
@@ -66,9 +68,20 @@ function listCommand(kit: CommandKit): Command {
           );
           kit.print(renderColumns([peerHeadings(wide), ...rows]));
           for (const line of peerHintLines(peers)) kit.note(printable(line));
+          for (const line of await ownLogLines(client)) kit.note(printable(line));
         }
       }),
     );
+}
+
+/** Why the peers of this site do not cosign its audit log, where the reason is the log itself. */
+async function ownLogLines(client: SiteClient): Promise<readonly string[]> {
+  // A user may list peers without the right to read the Site.
+  const site = await client.get(siteKind, siteKind.singleton as string).catch(() => undefined);
+  const { conditions } = (site?.status ?? {}) as { readonly conditions?: readonly Condition[] };
+  const ready = findCondition(conditions, 'Ready');
+  if (ready?.status !== 'False' || !ready.message.startsWith('audit: ')) return [];
+  return [`The audit log of this site is not signed: ${ready.message.slice('audit: '.length)}`];
 }
 
 function showCommand(kit: CommandKit): Command {
