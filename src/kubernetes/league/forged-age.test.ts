@@ -134,6 +134,44 @@ describe('a member that dates its Services 1999', () => {
     assert.deepEqual(portsOf(league), everywhere(80));
   });
 
+  test('gains nothing where the copy in the home cluster is missing, or is deleted', async () => {
+    const league = await setUp();
+    const [north, south, west, evil] = league.clusters as readonly [
+      MemoryCluster,
+      MemoryCluster,
+      MemoryCluster,
+      MemoryCluster,
+    ];
+    const pay = (port: number) => ({
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: {
+        name: 'pay-1',
+        namespace: 'bank',
+        annotations: { 'svc.federated.hansa.dev': 'pay' },
+      },
+      spec: { ports: [{ name: 'http', port, protocol: 'TCP' }] },
+    });
+    for (const cluster of [south, west, evil]) await cluster.namespace('bank');
+    await south.apply('services', pay(80));
+    await put(south, { port: 80 });
+    await league.lead();
+    forgeDates(evil);
+    await evil.apply('services', pay(81));
+    await put(evil, { port: 81 });
+    await league.settle();
+    await north.remove('services', 'hansa-system/shop');
+    await league.settle();
+    assert.deepEqual(portsOf(league), everywhere(80));
+    const payIn = (cluster: MemoryCluster): unknown =>
+      cluster.find<Service>('services', 'bank/pay')?.spec.ports?.map(({ port }) => port);
+    assert.deepEqual([north, south, west, evil].map(payIn), [undefined, [80], [80], [80]]);
+    // Now the home cluster gets a copy too, and decides from then on.
+    await north.namespace('bank');
+    await league.settle();
+    assert.deepEqual([north, south, west, evil].map(payIn), [[80], [80], [80], [80]]);
+  });
+
   test('keeps its place only while it takes part', async () => {
     const league = await setUp();
     const [, south, west, evil] = league.clusters as readonly [

@@ -12,7 +12,7 @@ import { MalformedError } from './watch-event.ts';
  * - `behind`: the server has not seen our version: it is a replica that is behind, or etcd was restored.
  * - `backwards`: an event has an older version than the one before it.
  * - `unsupported`: the server refuses the parameters (400, 415, 422).
- * - `too-large`: a page or an event has too many bytes. `over-limit`: all objects together have.
+ * - `too-large`: a page or an event has too many bytes. `over-limit`: all objects together have, or one of them.
  * - `slow`: a list does not end.
  * - `internal`: a transform or an index of the site failed.
  */
