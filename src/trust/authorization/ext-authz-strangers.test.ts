@@ -39,11 +39,11 @@ function scene() {
           contextExtensions: { offer: 'db' },
         },
       });
-      const answer = (error: unknown): void => {
+      const answer = (error: Error | null): void => {
         if (error === null) resolve(decisions.pop() as AccessDecision);
-        else reject(error as Error);
+        else reject(error);
       };
-      (check as (call: object, answer: (error: unknown) => void) => void)(
+      (check as (call: object, answer: (error: Error | null) => void) => void)(
         { request, getPeer: () => String(uid) },
         answer,
       );
