@@ -125,6 +125,35 @@ suite('handshakes with certificates', () => {
     assert.equal(handshakes.budget.waitSeconds(local), undefined);
   });
 
+  test('that are valid, with others that nobody needs beside them, do', async (t) => {
+    const { handshakes, call } = await scene(t);
+    const authorities: Forged[] = [
+      forgeRoot('lubeck.example', { subject: root.certificate.subject }),
+    ];
+    while (authorities.length < 7) {
+      const key = generateKeyPairSync('ec', { namedCurve: 'secp521r1' }).privateKey;
+      const { subject } = root.certificate;
+      authorities.unshift(forge({ issuer: authorities[0] as Forged, ca: true, subject, key }));
+    }
+    const leaf = forgeLeaf(root, 'spiffe://lubeck.example/web');
+    for (let at = 0; at < 8; at++) await call(credentialOf(leaf, ...authorities));
+    assert.notEqual(handshakes.budget.waitSeconds(local), undefined);
+  });
+
+  test('do not count what a client sends right behind them', async (t) => {
+    const { handshakes, tls } = await scene(t);
+    const other = credentialOf(forgeLeaf(forgeRoot('reval.example'), 'spiffe://reval.example/web'));
+    for (let at = 0; at < 8; at++) {
+      const socket = tls(other);
+      const closed = new Promise((resolve) => socket.once('close', resolve));
+      // Written before the handshake has ended, so sent together with its last message.
+      socket.end(Buffer.alloc(14_000));
+      socket.resume();
+      await closed;
+    }
+    assert.equal(handshakes.budget.waitSeconds(local), undefined);
+  });
+
   test('are not those without certificates', async (t) => {
     const { call } = await scene(t);
     for (let at = 0; at < 60; at++) assert.equal(await call(), 'hello');

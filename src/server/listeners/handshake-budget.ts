@@ -28,6 +28,9 @@ export const usualRates: SourceRates = {
   network: { burst: 4_000, perSecond: 200 },
 };
 
+/** What a valid chain may cost: a real hierarchy has three authorities at most, here with P-521 keys. */
+const forgivenMs = 10;
+
 /**
  * How many handshakes run at once, because their cost is known only at their end. Others wait. At 100 ms to
  * the site and back, 8 at once are 80 per second.
@@ -54,7 +57,8 @@ const beyondBudget = new HansaError(
 interface Handshake {
   readonly raw: Socket;
   readonly address: string;
-  readonly end: () => void;
+  /** False where it has ended before. */
+  readonly end: () => boolean;
 }
 
 type Begin = (socket: Socket) => void;
@@ -68,6 +72,7 @@ export class HandshakeBudget {
   readonly #turns = new Map<string, ConcurrencyLimiter>();
   /** How to return what the handshake of a connection cost. */
   readonly #charges = new WeakMap<Peer, () => void>();
+  readonly #proven = new WeakSet<Peer>();
 
   constructor(parts: HandshakeBudgetParts) {
     this.#parts = parts;
@@ -97,18 +102,30 @@ export class HandshakeBudget {
     server.prependListener('secureConnection', (socket: TLSSocket) => {
       const handshake = this.#running.get(keyOf(socket));
       if (handshake === undefined) return;
-      const peer = readPeer(socket);
-      const cost = handshakeCostMs(peer, handshake.raw.bytesRead);
-      if (cost > 0) this.#charges.set(peer, this.#parts.budget.charge(handshake.address, cost));
-      handshake.end();
+      // Then node:tls has decrypted what arrived behind the handshake, and its size is known.
+      setImmediate(() => this.#charge(handshake, socket));
     });
   }
 
-  /** The certificates of this connection are valid, so their cost does not count. */
+  /** The certificates of this connection are valid, so what is usual for them does not count. */
   readonly proven = (peer: Peer): void => {
+    this.#proven.add(peer);
     this.#charges.get(peer)?.();
     this.#charges.delete(peer);
   };
+
+  #charge({ raw, address, end }: Handshake, socket: TLSSocket): void {
+    // It has failed meanwhile, and was charged.
+    if (!end()) return;
+    const { budget } = this.#parts;
+    const peer = readPeer(socket);
+    const costMs = handshakeCostMs(peer, raw.bytesRead - socket.bytesRead);
+    const usualMs = Math.min(costMs, forgivenMs);
+    if (costMs > usualMs) budget.charge(address, costMs - usualMs);
+    if (usualMs > 0 && !this.#proven.has(peer)) {
+      this.#charges.set(peer, budget.charge(address, usualMs));
+    }
+  }
 
   async #begin(raw: Socket, address: string, begin: () => void): Promise<void> {
     if (this.#isRefused(raw, address)) return;
@@ -153,11 +170,11 @@ export class HandshakeBudget {
         this.#parts.budget.charge(address, handshakeCostMs(undefined, raw.bytesRead));
         end();
       };
-      const end = (): void => {
+      const end = (): boolean => {
         patience.cancel();
         raw.off('close', failed);
-        this.#running.delete(key);
         resolve();
+        return this.#running.delete(key);
       };
       wait();
       raw.once('close', failed);
