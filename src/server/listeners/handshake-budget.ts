@@ -162,8 +162,12 @@ export class HandshakeBudget {
       let patience: Timer;
       const wait = (): void => {
         patience = this.#parts.clock.timer(patienceMs, () => {
-          if (isWaitedFor()) raw.destroy();
-          else wait();
+          // Where this site was slow itself, what the client has sent comes first.
+          setImmediate(() => {
+            if (this.#running.get(key)?.raw !== raw) return;
+            if (isWaitedFor()) raw.destroy();
+            else wait();
+          });
         });
       };
       const failed = (): void => {
@@ -201,7 +205,7 @@ export class HandshakeBudget {
     }
     const turns = limiter;
     await turns.run(() => work(turns));
-    if (turns.isIdle) this.#turns.delete(key);
+    if (turns.isIdle && this.#turns.get(key) === turns) this.#turns.delete(key);
   }
 }
 
