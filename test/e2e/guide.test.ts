@@ -43,7 +43,7 @@ suite('the README', { skip }, () => {
   test('its commands work as it says, and leave nothing behind', async () => {
     const world = await GuideWorld.start();
     try {
-      const before = readdirSync(world.folder);
+      const given = readdirSync(world.folder);
       for (const command of commandsOf(readFileSync(join(repository, 'README.md'), 'utf8'))) {
         // The machine is set up already, and the demo has a test of its own.
         if (command.operator === '' || command.text.startsWith('make ')) continue;
@@ -51,7 +51,7 @@ suite('the README', { skip }, () => {
         const expected = command.expected.filter((line) => !asked.test(line));
         await tryOut(world, 'README.md', { ...command, text, expected });
       }
-      const left = readdirSync(world.folder).filter((name) => !before.includes(name));
+      const left = readdirSync(world.folder).filter((name) => !given.includes(name));
       assert.deepEqual(left, ['invitation']);
     } finally {
       await world.stop();
