@@ -391,8 +391,8 @@ suite('audit', () => {
 
   test('compares a proof with an earlier checkpoint, or says how to get one that can be compared', async () => {
     const earlier = join(folder, 'earlier.checkpoint');
-    writeFileSync(earlier, await succeeds(run('audit', 'checkpoint')));
     await succeeds(run('access', 'token', 'create', 'later', '--role', 'viewer'));
+    writeFileSync(earlier, await succeeds(run('audit', 'checkpoint')));
     await refuses(
       hansa(['audit', 'verify', join(folder, 'proof'), '--checkpoint', earlier]),
       2,
