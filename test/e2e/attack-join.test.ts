@@ -127,7 +127,7 @@ suite('a user without the right to write WorkloadEntries', () => {
         botName: 'm',
       }),
     );
-    await assert.rejects(joinAs('crane-1', 'm'), /rejected the join/);
+    await assert.rejects(joinAs('crane-1', 'm'), /The join is rejected/);
   });
 
   test('gives no entries to a machine that took the name of a forgotten one', async () => {

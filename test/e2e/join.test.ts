@@ -170,7 +170,7 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
     assert.match(readFileSync(join(at('crane-2'), 'join.json'), 'utf8'), /"generation": "2"/);
     const stolen = await hansa(['join', 'renew', '--write', at('stolen')]);
     assert.equal(stolen.code, 7);
-    assert.match(stolen.stderr, /The site rejected the join/);
+    assert.match(stolen.stderr, /The join is rejected/);
     assert.equal((await hansa(['join', 'renew', '--write', at('crane-2')])).code, 0);
     // The operator sees it on the Agent.
     const told = ['agents', 'crane-2', '--for', 'condition=OldSVIDRefused', '--timeout', '30s'];
@@ -190,7 +190,7 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
       joinAs(...proof, '--token', 'barge', '--name', name, '--write', at(into));
     const other = await joinBarge('barge-2', 'barge-2');
     assert.equal(other.code, 7);
-    assert.match(other.stderr, /^The site at \S+ says: The site rejected the join\./);
+    assert.match(other.stderr, /^The site at \S+ says: The join is rejected\./);
     const first = await joinBarge('barge-1', 'barge-1');
     assert.equal(first.code, 0, first.stderr);
     const second = await joinBarge('barge-1', 'barge-again');

@@ -19,7 +19,7 @@ export async function joinAgent(
   const { token, name } = flags;
   if (token === undefined) throw usageError('--token is required: the name of the JoinToken.');
   if (name === undefined) throw usageError('--name is required: the name of this agent.');
-  // The site tells strangers only that it rejected the join.
+  // The site tells strangers only that the join is rejected.
   if (!isAgentName(name)) {
     throw usageError(`--name is ${JSON.stringify(name)}, but must be ${agentNameRule}.`);
   }

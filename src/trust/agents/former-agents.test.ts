@@ -16,7 +16,10 @@ import {
 } from '../join/test-join-site.ts';
 
 const svid = { chain: [runner.certificate], key: runner.key };
-const uniform = { code: 'HANSA_FORBIDDEN', message: /^The site rejected the join\. / };
+const uniform = {
+  code: 'HANSA_FORBIDDEN',
+  message: /^The site at \S+ says: The join is rejected\. /,
+};
 
 suite('a machine that joins', () => {
   let site: TestJoinSite;

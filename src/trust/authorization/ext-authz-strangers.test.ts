@@ -18,14 +18,22 @@ const root = forgeRoot('bruges.example');
 /** A workload `db` of each user, that may ask about the offer `db`. No peer and no grant exist. */
 function scene() {
   const decisions: AccessDecision[] = [];
-  const offer = { spec: { spiffeID: 'spiffe://lubeck.example/db' } };
+  const offer = {
+    metadata: { name: 'db' },
+    spec: { spiffeID: 'spiffe://lubeck.example/db' },
+  };
   const options = {
     clock: new VirtualClock(Date.now()),
     bundles: new BundleTable().set('bruges.example', root),
     delivery: { entriesOf: () => [{ id: SpiffeId.parse('spiffe://lubeck.example/db') }] },
     connections: { get: (peer: string) => ({ process: { uid: Number(peer) } }) },
     federationState: {
-      current: { offers: new Map([['db', offer]]), peers: new Map(), grantsByPeer: new Map() },
+      current: {
+        offers: new Map([['db', offer]]),
+        peers: new Map(),
+        grantsByPeer: new Map(),
+        keptByPeering: new Set(['bruges.example']),
+      },
     },
     outOfContact: () => undefined,
     decided: (decision: AccessDecision) => void decisions.push(decision),

@@ -174,6 +174,6 @@ suite('hansa join renew --watch', () => {
     );
     const { code, printed } = await watch(into, 40 * 60_000, 99);
     assert.equal(code, 7);
-    assert.match(printed.join(''), /The site rejected the join/);
+    assert.match(printed.join(''), /The join is rejected/);
   });
 });

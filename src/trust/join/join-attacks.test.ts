@@ -194,7 +194,7 @@ suite('a join that is refused', () => {
       assert.deepEqual(outcome, {
         status: '7',
         message:
-          'The site rejected the join. Its operator finds the reason in the audit log within a minute: hansa audit list --outcome deny -o wide',
+          'The join is rejected. The operator of the site finds the reason in the audit log within a minute: hansa audit list --outcome deny -o wide',
       });
       assert.equal(site.denials.length, denied + 1);
       const row = site.denials.at(-1);

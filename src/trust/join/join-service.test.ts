@@ -288,7 +288,7 @@ suite('joining', () => {
       const foreign = { instance: 'agent/crane-1', generation: 1n };
       await assert.rejects(renewSvid(await parts(), foreign, svid), {
         code: 'HANSA_FORBIDDEN',
-        message: /^The site at \S+ says: The site rejected the join\. /,
+        message: /^The site at \S+ says: The join is rejected\. /,
       });
     });
   });

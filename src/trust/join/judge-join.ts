@@ -248,6 +248,6 @@ function nameProblem(token: UsableToken, role: string, name: string): string | u
 export function uniformRefusal(): HansaError {
   return new HansaError(
     'HANSA_FORBIDDEN',
-    'The site rejected the join. Its operator finds the reason in the audit log within a minute: hansa audit list --outcome deny -o wide',
+    'The join is rejected. The operator of the site finds the reason in the audit log within a minute: hansa audit list --outcome deny -o wide',
   );
 }

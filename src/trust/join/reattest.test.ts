@@ -20,7 +20,7 @@ const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
 const uniform = {
   code: 'HANSA_FORBIDDEN',
-  message: /^The site at \S+ says: The site rejected the join\. /,
+  message: /^The site at \S+ says: The join is rejected\. /,
 };
 
 /** A member with everything that its folder holds. */

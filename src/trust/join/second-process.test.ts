@@ -60,7 +60,7 @@ suite('a copy of the folder of a connected agent', () => {
   };
   const rejected = {
     code: 'HANSA_FORBIDDEN',
-    message: /^The site at \S+ says: The site rejected the join\. /,
+    message: /^The site at \S+ says: The join is rejected\. /,
   };
 
   test('that renews makes the agent conflicted when the connected process renews, too', async () => {

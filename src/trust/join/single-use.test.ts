@@ -15,7 +15,7 @@ const used = {
 };
 const uniform = {
   code: 'HANSA_FORBIDDEN',
-  message: /^The site at \S+ says: The site rejected the join\. /,
+  message: /^The site at \S+ says: The join is rejected\. /,
 };
 
 suite('a token', () => {
