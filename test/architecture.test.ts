@@ -1,5 +1,5 @@
-// The architecture rules, as tests. Each rule states its reason. To break a rule, change it here first. The
-// file is one piece, so that a reader finds all rules in one place.
+// The architecture rules, as tests. Each rule states its reason. To break a rule, change it here first.
+// They are about meaning, never about the size of files or folders.
 
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
@@ -398,18 +398,6 @@ suite('a plane has the same rooms as every other', () => {
 });
 
 suite('files are easy to find and to read', () => {
-  test('a file of more than 500 lines says at its top why it is one piece', () => {
-    const lines = ({ text }: File): number => text.split('\n').length - 1;
-    check(
-      'Readers read small files and search large ones. Split it, or open it with a comment that has the words "one piece".',
-      everything,
-      (file) =>
-        lines(file) <= 500 || /one piece/.test(/^(?:\/\/.*\n)+/.exec(file.text)?.[0] ?? '')
-          ? []
-          : [`${file.path} has ${lines(file)} lines`],
-    );
-  });
-
   test('a table that is looked up by any text is a Map', () => {
     check(
       'A plain object also has constructor, toString and __proto__, which others may send: use a Map.',
@@ -527,17 +515,6 @@ suite('folders are easy to find and to read', () => {
         names
           .filter((name) => ![dirname(path), 'src', '.'].some((from) => exists(join(from, name))))
           .map((name) => `${path} names ${name}`),
-    );
-  });
-
-  test('no folder holds more than 40 files', () => {
-    check(
-      'A folder is a list to be read at a glance. Split it by topic, into folders with a README.md each.',
-      folders,
-      ({ path }) => {
-        const count = globSync(`${path}/*.ts`, { cwd: root }).length;
-        return count > 40 ? [`${path} holds ${count} files`] : [];
-      },
     );
   });
 });
