@@ -134,7 +134,7 @@ suite('apply and delete', () => {
     await refuses(
       apply(entry({ selectors: ['unix:uid:0', 'docker:label:app'] })),
       3,
-      /selectors\[1\].*To see what the field accepts: hansa explain workloadentry\.spec\.selectors\. {3}\(HANSA_INVALID\)/,
+      /selectors\[1\].*write a property of a process.*All forms: hansa explain workloadentry\.spec\.selectors {3}\(HANSA_INVALID\)/,
     );
     await refuses(
       apply(entry({ x509SvidTtl: 60 })),
