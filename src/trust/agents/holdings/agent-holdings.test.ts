@@ -8,7 +8,7 @@ import { openStore } from '../../../core/store/open.ts';
 import { put } from '../../workload/test-workload-site.ts';
 import { replicasCollection, sessionsCollection } from '../agent-session-records.ts';
 import { HeldByAgents } from './agent-holdings.ts';
-import { changedPeers, trustedOf, trustedPeers } from './held-peers.ts';
+import { allTrusted, changedPeers, mostWithoutPeer, trustedOf } from './held-peers.ts';
 import { holdingsCollection } from './holdings-records.ts';
 
 const peer = 'bruges.example';
@@ -60,8 +60,7 @@ suite('the peers that a state of an agent trusts', () => {
     const { items, trusts } = states[name];
     test(`${name}: ${trusts ? 'trusted' : 'not trusted'}`, () => {
       assert.equal(trustedOf(items, new Set([peer])).has(peer), trusts);
-      // A federation without a peer is none.
-      assert.equal(trustedPeers(items).has(peer), trusts && name !== 'withoutPeer');
+      assert.equal(allTrusted(items)?.has(peer), trusts);
       assert.equal(trustedOf(items, new Set(['riga.example'])).size, 0);
     });
   }
@@ -80,7 +79,7 @@ test('a change is about peers only, and reads no other federation', () => {
   assert.deepEqual([...changedPeers([itself])], [peer]);
   assert.deepEqual([...changedPeers([bundle])], []);
   // Their values are not even JSON.
-  assert.equal(trustedPeers([...others, ...items]).size, 1);
+  assert.equal(trustedOf([...others, ...items], new Set([peer])).size, 1);
 });
 
 async function scene(t: TestContext) {
@@ -204,6 +203,34 @@ suite('an agent', () => {
     assert.equal(await site.release('crane'), undefined);
   });
 
+  test('may trust a peer that was none when its stream ended', async (t) => {
+    const site = await scene(t);
+    await site.agent('crane', 'Disconnected');
+    const { holds, holdings } = stream(site, 'crane');
+    holds('withoutPeer');
+    assert.deepEqual(site.connected(new Set(['crane'])), { crane: false });
+    holdings.ended();
+    await site.release('crane');
+    assert.deepEqual(site.others(), { crane: 'unknown' });
+    stream(site, 'crane');
+    assert.deepEqual(site.connected(), { crane: false });
+  });
+
+  test('with more federations without a peer than are remembered leaves no record', async (t) => {
+    const site = await scene(t);
+    await site.agent('crane', 'Disconnected');
+    await site.record('crane', []);
+    const items = Array.from({ length: mostWithoutPeer + 1 }, (_, at) =>
+      federation(`site-${at}.example`, { kept: false }),
+    );
+    const holdings = site.held.opened('crane');
+    holdings.sends(items, difference([], items));
+    holdings.acknowledged();
+    holdings.ended();
+    assert.equal(await site.release('crane'), undefined);
+    assert.deepEqual(site.others(), { crane: 'unknown' });
+  });
+
   test('that may have got a state which it did not acknowledge is believed to hold it', async (t) => {
     const site = await scene(t);
     const { holds, send, holdings } = stream(site, 'crane');
@@ -255,6 +282,15 @@ const step = fc.oneof(
   }),
 );
 
+/** The agent comes back with what it held. */
+const comingBack = [
+  { do: 'open' as const },
+  { do: 'send' as const, state: 'withoutPeer' as const },
+  { do: 'acknowledge' as const },
+  { do: 'end' as const },
+  { do: 'open' as const },
+];
+
 /** Random steps seldom end with an agent that is away and rejects the peer. */
 const rejecting = [
   { do: 'open' as const },
@@ -295,10 +331,7 @@ test('an agent is never said to reject a peer while it may hold a state that tru
           sent = undefined;
         }
         const possible = [...(may ?? stateNames), ...(sent === undefined ? [] : [sent])];
-        // A federation without a peer is not remembered after the stream.
-        const mayTrust = possible.some(
-          (name) => states[name].trusts && (open !== undefined || name !== 'withoutPeer'),
-        );
+        const mayTrust = possible.some((name) => states[name].trusts);
         const said = site.connected(new Set(['crane']))['crane'];
         const away = site.others()['crane'];
         assert.equal(open === undefined, said === undefined);
@@ -313,7 +346,7 @@ test('an agent is never said to reject a peer while it may hold a state that tru
         seen.add(`${said} ${away}`);
       }
     }),
-    { numRuns: 300, examples: [[rejecting]] },
+    { numRuns: 300, examples: [[rejecting], [comingBack]] },
   );
   assert.deepEqual([...seen].toSorted(), [
     'false undefined',

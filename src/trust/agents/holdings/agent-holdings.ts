@@ -11,7 +11,7 @@ import { StoreSource } from '../../../core/reconcile/source.ts';
 import { kindReader } from '../../../core/store/reader.ts';
 import type { Commit, Store } from '../../../core/store/store.ts';
 import { agentSession, liveSession, sessionsCollection } from '../agent-session-records.ts';
-import { changedPeers, trustedOf, trustedPeers } from './held-peers.ts';
+import { allTrusted, changedPeers, trustedOf } from './held-peers.ts';
 import { holdingsCollection, holdingsReader } from './holdings-records.ts';
 
 export interface HeldByAgentsParts {
@@ -84,8 +84,9 @@ export class HeldByAgents implements AgentHoldings, RemoteEnforcement {
     if (streams?.size !== 0) return;
     this.#streams.delete(agent);
     const { confirmed, sent } = held;
-    const peers = confirmed && [...trustedPeers(confirmed), ...trustedPeers(sent?.items ?? [])];
-    this.#left.set(agent, peers && [...new Set(peers)].toSorted());
+    const before = confirmed && allTrusted(confirmed);
+    const next = allTrusted(sent?.items ?? []);
+    this.#left.set(agent, before && next && [...new Set([...before, ...next])].toSorted());
     this.#tell();
   }
 

@@ -10,6 +10,9 @@ import type { StoredFederation } from '../../federation/federated-bundles.ts';
 const peersCollection = federationPeerKind.plural;
 const federationsCollection = spiffeFederationKind.plural;
 
+/** Each agent that is away has a record with their names, and each takes a look at its bundle. */
+export const mostWithoutPeer = 200;
+
 /** Many agents share an item. */
 const trusted = new WeakMap<AgentItem, boolean>();
 const labelled = new WeakMap<AgentItem, boolean>();
@@ -61,10 +64,19 @@ export function trustedOf(
   return found;
 }
 
-/** The peers that an agent with this state trusts. Reads no bundle of another trust domain. */
-export function trustedPeers(items: readonly AgentItem[]): ReadonlySet<string> {
-  const peers = items.filter((item) => item.collection === peersCollection && isTrustedPeer(item));
-  return trustedOf(items, new Set(peers.map(({ name }) => name)));
+/**
+ * The trust domains that an agent with this state trusts, also those without a peer: they may become peers, and
+ * end, while the agent is away. Undefined where too many have none.
+ */
+export function allTrusted(items: readonly AgentItem[]): ReadonlySet<string> | undefined {
+  const peers = items.filter(({ collection }) => collection === peersCollection);
+  const known = new Set(peers.map(({ name }) => name));
+  const others = items.filter(
+    ({ collection, name }) => collection === federationsCollection && !known.has(name),
+  );
+  if (others.length > mostWithoutPeer) return undefined;
+  const asked = [...peers.filter(isTrustedPeer), ...others];
+  return trustedOf(items, new Set(asked.map(({ name }) => name)));
 }
 
 function isTrustedPeer(item: AgentItem): boolean {

@@ -1,5 +1,5 @@
-// The record of what an agent held when its last stream ended: the peers that it trusts while it is not
-// connected. The commit that releases the claim writes it. Without a record, the site does not know.
+// The record of what an agent held when its last stream ended: the trust domains that it trusts while it is not
+// connected, peers or not. The commit that releases the claim writes it. Without a record, the site does not know.
 
 import { recordReader } from '../../../core/store/reader.ts';
 import { holdingsCollection } from '../../join/member-records.ts';
@@ -7,7 +7,7 @@ import { holdingsCollection } from '../../join/member-records.ts';
 export { holdingsCollection };
 
 export interface HoldingsRecord {
-  /** In order. */
+  /** Names of trust domains, in order. */
   readonly peers: readonly string[];
 }
 
