@@ -12,7 +12,7 @@ import type { LeftOut } from '../copies/origin-usage.ts';
 import type { SyncedMember } from '../copies/synced-member.ts';
 import { type Hostnames, type HostnameTemplate, parseHostnames } from './hostnames.ts';
 import { byHand } from './name-annotations.ts';
-import type { NameClaim } from './name-claims.ts';
+import type { NameClaim, NameTenure } from './name-claims.ts';
 import { byDate, byPlace, type DatedClaim, placesOf, type Tenancy } from '../services/tenures.ts';
 
 export interface NameSettings {
@@ -48,8 +48,8 @@ export interface AskOptions {
   readonly leftOutOf: (member: SyncedMember) => LeftOut;
   /** Of the federated Service. */
   readonly tenancy: Tenancy;
-  /** Since when the federated Service has a name; undefined where it does not. */
-  readonly since: (name: string) => number | undefined;
+  /** Since when the federated Service has a name for which the clusters ask; undefined where it does not. */
+  readonly since: (name: string, askers: readonly string[]) => NameTenure | undefined;
 }
 
 type Limited = Pick<SyncedMember, 'clusterID' | 'settings'>;
@@ -93,7 +93,13 @@ export function askedNames(
   if (annotated === undefined && template === undefined && own.size === 0) return undefined;
   const claim =
     (clusterID: string, one: DatedClaim) =>
-    (name: string): NameClaim => ({ key, name, sinceMs: since(name), asking: one, clusterID });
+    (name: string): NameClaim => ({
+      key,
+      name,
+      since: since(name, [clusterID, one.clusterID]),
+      asking: one,
+      clusterID,
+    });
   return {
     ...common,
     byHand: own,

@@ -5,7 +5,7 @@ import { type NameClaim, NameClaims } from './name-claims.ts';
 const claim = (key: string, day: number, over: Partial<NameClaim> = {}): NameClaim => ({
   key,
   name: 'shop.example',
-  sinceMs: undefined,
+  since: undefined,
   asking: { clusterID: 'north', createdAt: `2026-01-0${day}T00:00:00Z` },
   clusterID: '',
   ...over,

@@ -3,17 +3,25 @@
 
 import { byDate, type DatedClaim } from '../services/tenures.ts';
 
+/** Since when a federated Service has a name, and how good the record of it is: 0 is the best. */
+export interface NameTenure {
+  readonly rank: number;
+  readonly ms: number;
+}
+
 export interface NameClaim {
   /** Of the federated Service: `keyOfRef`. */
   readonly key: string;
   readonly name: string;
-  /** Since when it has the name; undefined where it only asks. */
-  readonly sinceMs: number | undefined;
+  /** Undefined where it only asks. */
+  readonly since: NameTenure | undefined;
   /** The member Service that asks for it. */
   readonly asking: DatedClaim;
   /** The cluster of the copy on which a user wrote it; empty for a name that any cluster may carry. */
   readonly clusterID: string;
 }
+
+const nobody: NameTenure = { rank: Number.MAX_SAFE_INTEGER, ms: 0 };
 
 /** Who has it first, then the oldest. */
 function inOrder(a: NameClaim, b: NameClaim): number {
@@ -22,9 +30,10 @@ function inOrder(a: NameClaim, b: NameClaim): number {
     const byHand = Number(a.clusterID === '') - Number(b.clusterID === '');
     return byHand || compare(a.clusterID, b.clusterID);
   }
-  const [one = Number.MAX_SAFE_INTEGER, two = Number.MAX_SAFE_INTEGER] = [a.sinceMs, b.sinceMs];
-  const byTime = one - two || (a.sinceMs === undefined ? byDate(a.asking, b.asking) : 0);
-  return byTime || compare(a.key, b.key);
+  const [one = nobody, two = nobody] = [a.since, b.since];
+  // A worse record never displaces who has the name by a better one.
+  const byTime = one.rank - two.rank || one.ms - two.ms;
+  return byTime || (one === nobody ? byDate(a.asking, b.asking) : 0) || compare(a.key, b.key);
 }
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
@@ -44,8 +53,16 @@ export class NameClaims {
   /** Replaces the claims of a federated Service. Returns the others that this concerns. */
   set(key: string, claims: readonly NameClaim[]): readonly string[] {
     const old = this.#byKey.get(key) ?? [];
-    const textOf = ({ name, sinceMs, asking, clusterID }: NameClaim): string =>
-      [name, sinceMs, asking.admittedAt, asking.createdAt, asking.clusterID, clusterID].join(' ');
+    const textOf = ({ name, since, asking, clusterID }: NameClaim): string =>
+      [
+        name,
+        since?.rank,
+        since?.ms,
+        asking.admittedAt,
+        asking.createdAt,
+        asking.clusterID,
+        clusterID,
+      ].join(' ');
     const before = new Set(old.map(textOf));
     const now = new Set(claims.map(textOf));
     const changed = new Set(

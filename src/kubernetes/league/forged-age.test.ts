@@ -253,6 +253,37 @@ describe('a member that dates its Services 1999', () => {
     assert.equal(annotationsOf(north)[`${templated.prefix}/hostname`], 'pay.example.com');
   });
 
+  for (const carrier of ['north', 'west']) {
+    test(`takes no name by writing into its own copies since when it has it, with ${carrier}`, async () => {
+      const league = await setUp({ member: (id) => ({ dns: id === carrier || id === 'evil' }) });
+      const [, south, , evil] = league.clusters as readonly [
+        never,
+        MemoryCluster,
+        never,
+        MemoryCluster,
+      ];
+      const hostname = 'pay.example.com';
+      await put(south, { hostname });
+      await league.lead();
+      await put(evil, { name: 'thief', hostname });
+      await league.settle();
+      const copy = copyIn(evil, 'thief');
+      const annotations = {
+        ...copy?.metadata.annotations,
+        [namesSinceAnnotation]: `${hostname}=1`,
+      };
+      const changed = { ...copy, metadata: { ...copy?.metadata, annotations } };
+      const mallory = new MemoryKubeClient({ cluster: evil.kube, user: 'site:mallory' });
+      await mallory.replace('/api/v1/namespaces/hansa-system/services/thief', changed);
+      await league.settle();
+      assert.equal(toldIn(south), 'True Published');
+      const records = league.clusters.map((cluster) =>
+        Object.hasOwn(copyIn(cluster, 'thief')?.metadata.annotations ?? {}, namesSinceAnnotation),
+      );
+      assert.deepEqual(records.slice(0, 3), [false, false, false]);
+    });
+  }
+
   test('gains nothing by writing into its own copies who came first', async () => {
     const league = await setUp({ member: (id) => (id === 'evil' ? { dns: true } : {}) });
     const [, south, , evil] = league.clusters as readonly [
