@@ -172,7 +172,8 @@ export class KeyMemory {
   /**
    * Another cluster, with another API server, that has the key instead of this one. A cluster that proved it beats
    * those that only publish it. Where none proved it, the one that published it at least an hour before has it. A
-   * peer can publish public keys that it saw elsewhere, so this site's own clusters come before those of peers.
+   * peer can publish public keys that it saw elsewhere, and proves none, so it never takes a key from a cluster of this
+   * site, which takes it from the peer at once, or with a proof if the peer published it at least an hour before.
    * Where two proved it, both sign with it, or one passed a token of the other on. Then neither loses it, and the
    * status of both says so.
    */
@@ -184,11 +185,13 @@ export class KeyMemory {
     return publishers.find((other) => {
       const found = this.#another(other, cluster);
       if (found === undefined) return false;
+      const sinceMs = own?.sinceMs ?? seenAtMs;
       if ((found.peer === undefined) !== (cluster.peer === undefined)) {
-        return found.peer === undefined;
+        if (found.peer !== undefined) return false;
+        return other.isProven || other.sinceMs < sinceMs + firstByMs;
       }
       if (isProven || other.isProven) return !isProven;
-      return other.sinceMs <= (own?.sinceMs ?? seenAtMs) - firstByMs;
+      return other.sinceMs <= sinceMs - firstByMs;
     })?.name;
   }
 

@@ -152,7 +152,7 @@ suite('the keys of a cluster of a peer', () => {
     assert.equal(scene.ids(), undefined);
   });
 
-  test('do not include a key of a cluster of this site, whoever published it first', async () => {
+  test('do not include a key that a cluster of this site proves, whoever published it first', async () => {
     const scene = await peerScene();
     scene.answer({ keys: { a: 0, b: 1 } });
     await scene.fetch();
@@ -168,6 +168,27 @@ suite('the keys of a cluster of a peer', () => {
     assert.deepEqual(scene.ids(), ['b']);
     assert.deepEqual(scene.state()?.copiedFrom, ['app9']);
   });
+
+  for (const [when, waitMs, expected] of [
+    ['an hour before', firstByMs, ['a', 'b']],
+    ['a little before', firstByMs - 60_000, ['b']],
+  ] as const) {
+    test(`that were published ${when} a cluster of this site that proves no key: ${expected.join()} stay`, async () => {
+      const scene = await peerScene();
+      scene.answer({ keys: { a: 0, b: 1 } });
+      await scene.fetch();
+      await scene.clock.advance(waitMs);
+      // It saw the public key of the peer's cluster.
+      const copier = scene.site.apiServer('app9.example');
+      copier.publish(issuer, { a: 0 });
+      copier.signer = undefined;
+      await scene.site.create('app9', { issuer, apiServer: 'https://app9.example' });
+      await scene.fetch('app9');
+      await scene.fetch();
+      assert.deepEqual(scene.ids(), expected);
+      assert.deepEqual(scene.ids('app9'), ['a']);
+    });
+  }
 
   test('do not displace those of another peer, however old the peer says that they are', async () => {
     const scene = await peerScene();

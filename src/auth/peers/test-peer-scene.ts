@@ -41,7 +41,7 @@ export type PeerScene = Awaited<ReturnType<typeof peerScene>>;
 /** The Cluster `far` is app1 of bruges.example, which is an active peer. */
 export async function peerScene() {
   const site = await clusterSite();
-  const { clock, random, transport, directory, store } = site;
+  const { clock, random, transport, directory, store, prove } = site;
   const server = new TestServer();
   const asked: string[] = [];
   const refusals: AuditDraft[] = [];
@@ -57,6 +57,7 @@ export async function peerScene() {
       random,
       transport,
       find,
+      prove,
       memory: new KeyMemory({ store, find, log: { warn: (text) => assert.fail(text) } }),
       peerKeys: peerKeys({ store, callPeer, site: 'spiffe://lubeck.example/hansa/site' }),
       fetched: (cluster, failure) => {
