@@ -58,9 +58,18 @@ describe('the order of clusters', () => {
     const others = [record('x', 'witness', { a: 0, b: 0, c: 3 }), record('y', 'witness', { c: 9 })];
     const tenancy = { records: [...homes, own, ...others], nowMs: 0 };
     assert.deepEqual(
-      ['a', 'b', 'c', 'd'].map((id) => tenureOf(id, tenancy)),
+      ['a', 'b', 'c', 'd'].map((id) => tenureOf(id, tenancy)?.ms),
       [4, 2, 3, undefined],
     );
+  });
+
+  test('puts nobody before those in effect because others testify', () => {
+    const claims = [claim('a', '2026-01-02'), claim('friend', '2026-01-03')];
+    const evil = record('evil', 'witness', { friend: 0 });
+    for (const from of ['trusted', 'own'] as const) {
+      assert.equal(order(claims, [record('t', from, { a: 5 }), evil]), 'a friend', from);
+    }
+    assert.equal(order(claims, [record('west', 'witness', { a: 5 }), evil]), 'friend a');
   });
 
   test('hears no member in its own cause', () => {

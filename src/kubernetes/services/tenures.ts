@@ -38,18 +38,23 @@ export const maxRecordLength = 32_768;
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
+interface Tenure {
+  readonly from: TenureRecord['from'];
+  readonly ms: number;
+}
+
 /**
  * Undefined for what is new. Homes of supervisors decide. Where they know nothing, the target decides for itself.
  * Otherwise other members testify, but never for themselves.
  */
-export function tenureOf(clusterID: string, { records }: Tenancy): number | undefined {
+export function tenureOf(clusterID: string, { records }: Tenancy): Tenure | undefined {
   for (const from of ['trusted', 'own', 'witness'] as const) {
     const known = records.flatMap((record) => {
       const isHeard =
         record.from === from && (from !== 'witness' || record.clusterID !== clusterID);
       return isHeard ? (record.tenures.get(clusterID) ?? []) : [];
     });
-    if (known.length > 0) return Math.min(...known);
+    if (known.length > 0) return { from, ms: Math.min(...known) };
   }
   return undefined;
 }
@@ -67,16 +72,23 @@ const countsFrom = ({ createdAt, admittedAt = '' }: DatedClaim): string =>
   createdAt < admittedAt ? admittedAt : createdAt;
 
 /**
- * The places of all claims: those that are in effect in their order, then the new ones. A new one always comes after
- * all that are in effect, however wrong the clock is.
+ * The places of all claims: those that are in effect in their order, then those for which only other members testify,
+ * then the new ones. A new one always comes after all others, however wrong the clock is. And no member puts another
+ * one before those that are in effect.
  */
 export function placesOf(claims: readonly DatedClaim[], tenancy: Tenancy): Tenures {
   const places = new Map<string, number>();
+  const heard = new Map<string, number>();
   for (const { clusterID } of claims) {
-    const known = tenureOf(clusterID, tenancy);
-    if (known !== undefined) places.set(clusterID, known);
+    const { from, ms } = tenureOf(clusterID, tenancy) ?? {};
+    if (ms !== undefined) (from === 'witness' ? heard : places).set(clusterID, ms);
   }
-  let last = Math.max(...places.values(), (tenancy.nowMs ?? 0) - 1);
+  let last = Math.max(...places.values());
+  for (const [clusterID, ms] of inOrder(heard)) {
+    last = Math.min(Math.max(last + 1, ms), latestMs);
+    places.set(clusterID, last);
+  }
+  last = Math.max(last, (tenancy.nowMs ?? 0) - 1);
   for (const { clusterID } of claims.toSorted(byDate)) {
     if (places.has(clusterID)) continue;
     last = Math.min(last + 1, latestMs);
