@@ -3,7 +3,7 @@
 
 import { toBinary } from '@bufbuild/protobuf';
 import { type Bundle, BundleSchema } from '../../../proto/gen/spire_server_pb.ts';
-import { type ApplyContext, messageOf, throwFirst, timeOf } from './apply-context.ts';
+import { type ApplyContext, messageOf, timeOf } from './apply-context.ts';
 import { misfitOf } from './bundle-message.ts';
 import { type Fetches, isTimeout } from './fetches.ts';
 import type { SidecarRecord } from './sidecar-record.ts';
@@ -38,7 +38,12 @@ export async function endTrust(
       ...entry,
       federatesWith: federatesWith.filter((name) => name !== trustDomain),
     }));
-    throwFirst((await spire.setFederatesWith(without)).filter((result) => !isNotFound(result)));
+    const results = await spire.setFederatesWith(without);
+    const refused = results.find((result) => result !== undefined && !isNotFound(result));
+    // SPIRE takes the trust domain from these entries too when it deletes the bundle.
+    if (refused !== undefined) {
+      failed(trustDomain, `SPIRE refused to change an entry: ${messageOf(refused)}`);
+    }
     return kept;
   } catch (error) {
     failed(trustDomain, `it could not be removed: ${messageOf(error)}`);

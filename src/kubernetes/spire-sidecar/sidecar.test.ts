@@ -106,6 +106,17 @@ suite('the sidecar of a SPIRE server', () => {
     assert.match(scene.maps.last?.problem ?? '', /stubborn/);
   });
 
+  test('removes a trust domain although SPIRE refuses to take it from an entry', async () => {
+    await scene.ask([b, c]);
+    scene.spire.entriesHeld.set('db', ['b.example']);
+    scene.spire.stubborn.add('db');
+    await scene.ask([c]);
+    assert.ok(!scene.spire.held.has('b.example'));
+    assert.ok(!scene.spire.bundlesHeld.has('b.example'));
+    assert.deepEqual(scene.spire.entriesHeld.get('db'), []);
+    assert.deepEqual(scene.maps.saved.get('b.example')?.entries, ['db'], 'for a return');
+  });
+
   test('names the request that it carried out', async () => {
     await scene.ask([b]);
     const first = scene.maps.last?.request;
