@@ -202,6 +202,19 @@ suite('the handshakes of one source', () => {
     if (!isSecure) await once(ninth, 'secureConnect');
   });
 
+  test('may be reset by their client while they wait', async (t) => {
+    const { raw, tls, accepted } = await scene(t);
+    const silent = Array.from({ length: 8 }, () => raw());
+    while (accepted() < 8) await yieldToEventLoop();
+    const ninth = raw();
+    while (accepted() < 9) await yieldToEventLoop();
+    ninth.resetAndDestroy();
+    const tenth = tls(agent);
+    while (accepted() < 10) await yieldToEventLoop();
+    silent[0]?.destroy();
+    await once(tenth, 'secureConnect');
+  });
+
   test('end after two seconds where another one waits', async (t) => {
     const { clock, raw, tls, accepted } = await scene(t);
     const silent = Array.from({ length: 8 }, () => raw());

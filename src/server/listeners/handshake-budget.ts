@@ -129,6 +129,8 @@ export class HandshakeBudget {
 
   async #begin(raw: Socket, address: string, begin: () => void): Promise<void> {
     if (this.#isRefused(raw, address)) return;
+    // Until node:tls has it. Without a listener, a client that resets a connection that waits ends the process.
+    raw.on('error', () => undefined);
     const late = this.#parts.clock.timer(waitMs, () => raw.destroy());
     const source = sourceOf(address);
     await this.#inTurn(source, atOnce.source, () =>
