@@ -31,17 +31,17 @@ export class SourceBudget {
     this.#networks = new TokenBuckets({ clock, maxKeys, ...rates.network });
   }
 
-  /** Undefined while the source has some of its budget left, else the seconds until then. */
+  /** Undefined while the source has some of its budget left, else the seconds until then. `address` may be a source. */
   waitSeconds(address: string): number | undefined {
     const source = this.#sources.waitSeconds(sourceKey(address)) ?? 0;
-    const network = this.#networks.waitSeconds(networkOf(address)) ?? 0;
+    const network = this.#networks.waitSeconds(networkKey(address)) ?? 0;
     return source + network === 0 ? undefined : Math.max(source, network);
   }
 
   /** The result returns the cost, if called once or more often. */
   charge(address: string, cost: number): () => void {
     const source = sourceKey(address);
-    const network = networkOf(address);
+    const network = networkKey(address);
     this.#sources.charge(source, cost);
     this.#networks.charge(network, cost);
     let isReturned = false;
@@ -57,4 +57,9 @@ export class SourceBudget {
 /** The same host over a socket for both versions of IP. */
 function sourceKey(address: string): string {
   return sourceOf(address.replace(/^::ffff:/, ''));
+}
+
+/** A source of IPv6 is the text of a network, which is no address. */
+function networkKey(address: string): string {
+  return networkOf(address.replace(/\/64$/, ''));
 }
