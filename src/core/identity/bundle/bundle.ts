@@ -28,6 +28,8 @@ export class Bundle {
    * only for this site's own trust domain. Not published, and not part of the hash.
    */
   readonly issuers: ReadonlySet<string> | undefined;
+  /** Of this object only: it says whether a bundle is still the same, and keeps nothing in memory. */
+  readonly version = Symbol('bundle');
   readonly #bySubject = new Map<string, Certificate[]>();
 
   constructor(

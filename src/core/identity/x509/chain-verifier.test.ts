@@ -4,6 +4,11 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { suite, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
+import type { Bundle } from '../bundle/bundle.ts';
 import { emptyName, name } from './build-certificate.ts';
 import { ChainVerifier, strangerRate, verificationMs } from './chain-verifier.ts';
 import { keyUsageBits } from './extensions.ts';
@@ -26,6 +31,7 @@ import { VirtualClock } from '../../clock/virtual.ts';
 import { TokenBuckets } from '../../limits/token-buckets.ts';
 
 const nowMs = Date.now();
+const trustDomain = TrustDomain.parse('lubeck.example');
 const web = 'spiffe://lubeck.example/web';
 const p521 = (): KeyObject => generateKeyPairSync('ec', { namedCurve: 'secp521r1' }).privateKey;
 const past = wholeSecond(nowMs - 5_000);
@@ -437,6 +443,25 @@ test('after a change of the bundle, valid chains cost no signature, and lose the
   bundles.set('lubeck.example', root);
   assert.ok(verifier.recall(chain, nowMs)?.svid);
   assert.equal(counted(), 0);
+});
+
+test('a refusal does not keep the bundle that it was judged with', async () => {
+  setFlagsFromString('--expose-gc');
+  const collectGarbage = runInNewContext('gc') as () => void;
+  const { bundles, verifier, present } = site();
+  // As a peer that publishes one bundle after the other, and is refused once with each.
+  const olds = Array.from({ length: 20 }, () => {
+    const issuer = forgeRoot('lubeck.example');
+    bundles.set('lubeck.example', issuer);
+    const chain = present([forgeLeaf(impostor, web).der]);
+    assert.equal(ruleOf(verifier.recall(chain, nowMs)), 'unknown-authority');
+    return new WeakRef(bundles.bundleFor(trustDomain) as Bundle);
+  });
+  bundles.set('lubeck.example', root);
+  await turn();
+  collectGarbage();
+  const left = olds.filter((old) => old.deref() !== undefined).length;
+  assert.ok(left < 3, `${left} old bundles are still in memory`);
 });
 
 test('wrong signatures use up the budget of their source, and valid ones do not', async () => {

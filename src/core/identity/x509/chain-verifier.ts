@@ -135,9 +135,11 @@ export class ChainVerifier {
   }
 
   /** A verdict holds until the time that it names, while the bundle is the same. */
-  #holds({ fromMs, untilMs, trustDomain, bundle }: ChainVerdict, nowMs: number): boolean {
+  #holds({ fromMs, untilMs, trustDomain, bundleVersion }: ChainVerdict, nowMs: number): boolean {
     if (nowMs < fromMs || nowMs > untilMs) return false;
-    return trustDomain === undefined || this.#bundles.bundleFor(trustDomain) === bundle;
+    return (
+      trustDomain === undefined || this.#bundles.bundleFor(trustDomain)?.version === bundleVersion
+    );
   }
 
   #keep(chain: readonly Certificate[], verdict: ChainVerdict): ChainVerdict {

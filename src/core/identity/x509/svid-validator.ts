@@ -105,9 +105,10 @@ export interface ChainVerdict {
   readonly svid: ValidatedSvid | undefined;
   /** HANSA_CERTIFICATE_INVALID. */
   readonly refusal: unknown;
-  /** The bundle that it was judged with; undefined where it was refused before, or there is none. */
+  /** Undefined where it was refused before a bundle was needed. */
   readonly trustDomain: TrustDomain | undefined;
-  readonly bundle: Bundle | undefined;
+  /** The bundle that it was judged with; undefined where there is none. */
+  readonly bundleVersion: Bundle['version'] | undefined;
   /** The first and the last millisecond of the time in which the verdict holds. */
   readonly fromMs: number;
   readonly untilMs: number;
@@ -123,11 +124,12 @@ export function* chainSteps(
   nowMs: number,
 ): Steps<ChainVerdict> {
   let trustDomain: TrustDomain | undefined;
-  let bundle: Bundle | undefined;
+  let bundleVersion: Bundle['version'] | undefined;
   const watched: BundleSource = {
     bundleFor: (asked) => {
+      const bundle = bundles.bundleFor(asked);
       trustDomain = asked;
-      bundle = bundles.bundleFor(asked);
+      bundleVersion = bundle?.version;
       return bundle;
     },
   };
@@ -142,7 +144,7 @@ export function* chainSteps(
     refusal = caught;
   }
   const { fromMs, untilMs } = validity;
-  return { svid, refusal, trustDomain, bundle, fromMs, untilMs };
+  return { svid, refusal, trustDomain, bundleVersion, fromMs, untilMs };
 }
 
 /** Throws the refusal of a verdict. */
