@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import { suite, test } from 'node:test';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { settle, VirtualClock } from '../../core/clock/virtual.ts';
+import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { openStore } from '../../core/store/open.ts';
 import { Answers } from '../http/answers.ts';
@@ -123,7 +124,16 @@ async function scene(maxBytes = 64 * 1024 ** 2) {
     mayWatch = false;
     for (const watch of watches.open) watch.recheck();
   };
-  return { clock, store, unread: answers.unread, watches, write, open, forbid };
+  return {
+    clock,
+    store,
+    work: answers.turns,
+    unread: answers.unread,
+    watches,
+    write,
+    open,
+    forbid,
+  };
 }
 
 const names = (count: number, prefix = 'b') =>
@@ -232,6 +242,21 @@ suite('a watch', () => {
     await write(['a'], large);
     await write(['a'], large);
     assert.equal(reader.destroyed, true);
+  });
+
+  test('that waits for a turn of its user meanwhile is ended too', async () => {
+    const { write, open, work } = await scene();
+    const reader = await open('labelSelector=!none');
+    await write(['a']);
+    await reader.readAll();
+    const others = Array.from({ length: 2_000 }, () => work.run('ada', yieldToEventLoop));
+    const large = 'x'.repeat(128 * 1024);
+    for (let count = 0; count < 60; count += 1) await write(['a'], large);
+    assert.equal(reader.destroyed, false);
+    for (let count = 0; count < 6; count += 1) await write(['a'], large);
+    assert.equal(reader.chunks.length, 1);
+    assert.equal(reader.destroyed, true);
+    await Promise.all(others);
   });
 
   test('is ended when the watches of its user leave too much unread, the longest unread first', async () => {

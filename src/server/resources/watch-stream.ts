@@ -64,6 +64,8 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadOutput {
   #next = 0;
   #behindBytes = 0;
   #queued = false;
+  /** A client that resumes far behind has one turn before its watch can end. */
+  #hadTurn = false;
   /** Whether the client has not read the last chunk completely. */
   #writing = false;
   #ended = false;
@@ -128,12 +130,13 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadOutput {
 
   #deliver(changes: readonly Change[]): void {
     if (this.#ended) return;
+    const waits = this.#writing || (this.#queued && this.#hadTurn);
     for (const change of changes) {
       this.#waiting.push(change);
       this.#behindBytes += bytesOf(change);
     }
-    if (!this.#writing) this.#queue();
-    else if (this.#behindBytes > maxBehindBytes) this.cutOff();
+    if (waits && this.#behindBytes > maxBehindBytes) this.cutOff();
+    else if (!this.#writing) this.#queue();
     else this.#parts.unread.grow(this, changes.length * referenceBytes);
   }
 
@@ -146,6 +149,7 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadOutput {
 
   flush(): void {
     this.#queued = false;
+    this.#hadTurn = true;
     if (this.#ended || this.#writing) return;
     const bytes = this.#nextChunk();
     if (bytes === undefined) {
