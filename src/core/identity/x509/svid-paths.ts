@@ -73,8 +73,9 @@ export function candidatePaths(
     for (const certificate of chain) {
       if (below.length > 0) checkIntermediate(certificate, below, trustDomain, validity);
       below.push(certificate);
-      const found = authoritiesFor(certificate, bundle);
-      for (const authority of found.authorities) {
+      let isCertain = false;
+      for (const { authority, isSelected } of authoritiesFor(certificate, bundle)) {
+        if (isCertain && !isSelected) break;
         try {
           checkAuthority(authority, below, bundle, validity);
         } catch (caught) {
@@ -84,9 +85,10 @@ export function candidatePaths(
         }
         if (paths.length === maxAuthoritiesTried) throw tooMany(trustDomain);
         paths.push([...below, authority]);
+        isCertain ||= isSelected;
       }
       // What is above a certificate that an authority of the bundle issued is not needed.
-      if (found.isCertain && paths.length > 0) break;
+      if (isCertain) break;
     }
   } catch (caught) {
     refusal ??= refusalOf(caught);
@@ -114,23 +116,23 @@ function tooMany(trustDomain: TrustDomain): unknown {
   );
 }
 
-interface FoundAuthorities {
-  readonly authorities: readonly Certificate[];
-  /** Whether a key identifier selected them. */
-  readonly isCertain: boolean;
+interface FoundAuthority {
+  readonly authority: Certificate;
+  /** Whether a key identifier selected it. */
+  readonly isSelected: boolean;
 }
 
-/** The authorities with the name and the key of the issuer (RFC 5280 §4.2.1.1). */
-function authoritiesFor(certificate: Certificate, bundle: Bundle): FoundAuthorities {
-  const named = bundle
+/** The authorities with the name and the key of the issuer (RFC 5280 §4.2.1.1), first those that are selected. */
+function authoritiesFor(certificate: Certificate, bundle: Bundle): readonly FoundAuthority[] {
+  const isNamed = certificate.extensions.authorityKeyId !== undefined;
+  return bundle
     .withSubject(certificate.issuer)
-    .filter((authority) => mayHaveIssued(authority, certificate));
-  const isSelected = ({ extensions }: Certificate): boolean =>
-    extensions.subjectKeyId !== undefined && certificate.extensions.authorityKeyId !== undefined;
-  const selected = named.filter((authority) => isSelected(authority));
-  return selected.length > 0
-    ? { authorities: selected, isCertain: true }
-    : { authorities: named, isCertain: false };
+    .filter((authority) => mayHaveIssued(authority, certificate))
+    .map((authority) => ({
+      authority,
+      isSelected: isNamed && authority.extensions.subjectKeyId !== undefined,
+    }))
+    .toSorted((one, other) => Number(other.isSelected) - Number(one.isSelected));
 }
 
 /** Both key identifiers are optional. Where both are there, they must be equal, as in OpenSSL. */

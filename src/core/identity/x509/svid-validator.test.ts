@@ -152,6 +152,17 @@ test('an authority that was signed again under its own key is reached through th
   assert.equal(validate([leaf, crossed], bundles).id.toString(), web);
 });
 
+test('an authority that was signed again without a key identifier is tried after the one that has it', () => {
+  const subject = name('Hansa', 'authority');
+  const past = wholeSecond(Date.now() - 5000);
+  const old = forgeRoot('lubeck.example', { subject, notAfterMs: past, ...keyIds(1) });
+  const renewed = forgeRoot('lubeck.example', { subject, key: old.key });
+  const bundles = new BundleTable().set('lubeck.example', renewed, old);
+  const leaf = forgeLeaf(old, web, keyIds(100, 1));
+  const { authorityFingerprint } = validate([leaf], bundles);
+  assert.equal(authorityFingerprint, renewed.certificate.fingerprint);
+});
+
 test('after a rotation to a root of the same name, both are tried', () => {
   const subject = name('Hansa', 'authority');
   const old = forgeRoot('lubeck.example', { subject });
