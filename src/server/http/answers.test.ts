@@ -293,3 +293,24 @@ for (const isLong of [true, false]) {
     assert.equal(answers.unread.bytes, 0);
   });
 }
+
+test('a long answer may take longer than the deadline to find its next piece', async () => {
+  const clock = new VirtualClock();
+  const answers = new Answers(clock, { withinMs, maxBytes: 64 * megabyte });
+  const response = new SlowResponse();
+  const found = Promise.withResolvers<Buffer | undefined>();
+  const body: AnswerBody = { keptBytes: 0, isLong: true, next: () => found.promise };
+  void answers.send(response as unknown as Response, 'ada', () => undefined, body);
+  await settle();
+  await clock.advance(withinMs * 3);
+  await settle();
+  assert.equal(response.destroyed, false);
+  found.resolve(Buffer.alloc(1000));
+  await settle();
+  await settle();
+  assert.ok(response.take, 'the piece is written');
+  await clock.advance(withinMs);
+  await settle();
+  assert.equal(response.destroyed, true, 'nobody reads it');
+  assert.equal(answers.unread.bytes, 0);
+});

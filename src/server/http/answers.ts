@@ -132,6 +132,8 @@ export class Answers {
     const step = async (): Promise<boolean> => {
       written = undefined;
       if (answer.isOver || isOver(response)) return false;
+      // The client waits for the site meanwhile, which may search for long.
+      if (body.isLong === true) this.unread.release(answer);
       const piece = await body.next(this.unread.writeBytes(user));
       if (piece?.length === 0) return !answer.isOver;
       if (body.isLong === true && !answer.isOver) this.unread.hold(answer, user, keptBytes);
