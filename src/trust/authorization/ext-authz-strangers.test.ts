@@ -15,7 +15,7 @@ import type { AccessDecision } from './ext-authz.ts';
 const web = 'spiffe://bruges.example/web';
 const root = forgeRoot('bruges.example');
 
-/** A workload `db` of each user, that may ask about the offer `db`. No peer and no grant exist. */
+/** A workload `db` of each user, that may ask about the offer `db`. The caller is of a peer, and no grant exists. */
 function scene() {
   const decisions: AccessDecision[] = [];
   const offer = {
