@@ -1,8 +1,7 @@
-// The worker thread that hashes executables: one request, one response.
+// The process that hashes executables: one request, one response. It ends when the channel to the site does.
 
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
-import { parentPort } from 'node:worker_threads';
 import { fileVersionKey } from './executable-hash.ts';
 
 export interface HashQuestion {
@@ -18,8 +17,8 @@ export interface HashAnswer {
 
 const chunk = Buffer.allocUnsafe(1024 * 1024);
 
-parentPort?.on('message', (question: HashQuestion) => {
-  parentPort?.postMessage({ sha256: hash(question) } satisfies HashAnswer, []);
+process.on('message', (question: HashQuestion) => {
+  process.send?.({ sha256: hash(question) } satisfies HashAnswer);
 });
 
 function hash({ pid, key, maxBytes }: HashQuestion): string | undefined {

@@ -1,9 +1,11 @@
 // Computes the SHA-256 of the executable of a process, for `unix:sha256` selectors. It opens the file
-// once through /proc/PID/exe, and checks that it is the file from the time of the connection. A worker
-// thread hashes one file at a time, and users take turns, so that large or slow files of one user
-// delay neither the site nor other users.
+// once through /proc/PID/exe, and checks that it is the file from the time of the connection. A process
+// of its own hashes one file at a time, and users take turns, so that large or slow files of one user
+// delay neither the site nor other users. A thread would not do: a read that its file system never
+// answers (a FUSE file system is a program of a user) cannot be ended, and keeps its process from ending.
 
-import { Worker } from 'node:worker_threads';
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { HashAnswer, HashQuestion } from './executable-hash-worker.ts';
 
@@ -26,12 +28,15 @@ export const maxProgramBytes = 512n * 1024n * 1024n;
 const withinMs = 30_000;
 /** Programs that are remembered; 100 bytes each. */
 const maxRemembered = 4096;
+/** Users with a process that does not end; each costs 50 MB. With more, no further program is read. */
+const maxStuck = 16;
 
 const workerFile = import.meta.url.endsWith('.ts')
   ? './executable-hash-worker.ts'
   : './executable-hash-worker.js';
 
 interface Job {
+  readonly uid: number;
   readonly pid: number;
   readonly key: string;
   readonly done: (sha256: string | undefined) => void;
@@ -43,7 +48,9 @@ export class ExecutableHashes {
   readonly #known = new Map<string, string>();
   readonly #asked = new Map<string, Promise<string | undefined>>();
   readonly #queues = new Map<number, Job[]>();
-  #worker: Worker | undefined;
+  /** Users whose program was given up, and the process that read it has not ended yet. */
+  readonly #stuck = new Set<number>();
+  #reader: ChildProcess | undefined;
   #current: Job | undefined;
   #deadline: Timer | undefined;
   #stopped = false;
@@ -54,7 +61,7 @@ export class ExecutableHashes {
 
   /**
    * In lower-case hexadecimal; undefined where the program is too large, cannot be read, or changed
-   * meanwhile. Whether the process still runs is for the caller to ask, after.
+   * meanwhile, and while the file system of an earlier program of the user does not answer. Whether the process still runs is for the caller to ask, after.
    */
   of(uid: number, pid: number, version: FileVersion): Promise<string | undefined> {
     const key = fileVersionKey(version);
@@ -105,9 +112,10 @@ export class ExecutableHashes {
         done(undefined);
         return;
       }
+      const job = { uid, pid, key, done };
       const queue = this.#queues.get(uid);
-      if (queue === undefined) this.#queues.set(uid, [{ pid, key, done }]);
-      else queue.push({ pid, key, done });
+      if (queue === undefined) this.#queues.set(uid, [job]);
+      else queue.push(job);
       this.#next();
     });
   }
@@ -123,35 +131,59 @@ export class ExecutableHashes {
     if (jobs.length > 0) this.#queues.set(uid, jobs);
     if (job === undefined) return;
     this.#current = job;
+    if (this.#stuck.has(uid) || this.#stuck.size >= maxStuck) {
+      this.#settle(undefined);
+      return;
+    }
     this.#deadline = this.#clock.timer(withinMs, () => this.#end());
     const { pid, key } = job;
     const question: HashQuestion = { pid, key, maxBytes: Number(maxProgramBytes) };
-    this.#thread().postMessage(question, []);
+    const reader = this.#reading();
+    reader.send(question, (error) => {
+      if (error !== null && reader === this.#reader) this.#end();
+    });
   }
 
-  #thread(): Worker {
-    if (this.#worker !== undefined) return this.#worker;
-    const worker = new Worker(new URL(workerFile, import.meta.url), { execArgv: [] });
-    worker.unref();
-    worker.on('message', ({ sha256 }: HashAnswer) => {
-      if (worker === this.#worker) this.#settle(sha256);
+  #reading(): ChildProcess {
+    if (this.#reader !== undefined) return this.#reader;
+    const reader = fork(fileURLToPath(new URL(workerFile, import.meta.url)), {
+      execArgv: [],
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     });
-    worker.on('error', () => {
-      if (worker === this.#worker) this.#end();
+    reader.unref();
+    reader.channel?.unref();
+    reader.on('message', ({ sha256 }: HashAnswer) => {
+      if (reader === this.#reader) this.#settle(sha256);
     });
-    this.#worker = worker;
-    return worker;
+    const failed = (): void => {
+      if (reader === this.#reader) this.#end();
+    };
+    reader.on('error', failed).on('exit', failed);
+    this.#reader = reader;
+    return reader;
   }
 
-  /** Gives up what is under way, and the thread with it: it may be stuck. */
+  /** Gives up what is under way, and the process with it: it may be stuck. */
   #end(): void {
-    void this.#worker?.terminate();
-    this.#worker = undefined;
+    const reader = this.#reader;
+    const uid = this.#current?.uid;
+    this.#reader = undefined;
+    // Without a pid, it never began.
+    if (reader?.pid !== undefined && reader.exitCode === null && reader.signalCode === null) {
+      if (uid !== undefined) {
+        this.#stuck.add(uid);
+        reader.once('exit', () => this.#stuck.delete(uid));
+      }
+      reader.kill('SIGKILL');
+      if (reader.connected) reader.disconnect();
+    }
     this.#settle(undefined);
   }
 
   #settle(sha256: string | undefined): void {
     this.#deadline?.cancel();
+    this.#deadline = undefined;
     const job = this.#current;
     this.#current = undefined;
     job?.done(sha256);

@@ -1,6 +1,6 @@
 // For tests only: a FUSE file system as a separate program. It serves one executable until the test turns
-// it hostile. Then it records every request of one process, and exits instead of answering. The protocol
-// is linux/fuse.h, version 7.31.
+// it hostile. Then it records every request of one process, and exits instead of answering; with 0 for the
+// process, it answers no read any more. The protocol is linux/fuse.h, version 7.31.
 //
 //   node test-served-files.ts MOUNT-POINT PROGRAM TURNED-FILE PID
 
@@ -53,6 +53,10 @@ function answer(question: Buffer): void {
   if (isTheirs && (asked === opcode.getattr || asked === opcode.lookup)) {
     writeSync(1, 'asked\n');
     process.exit(0);
+  }
+  if (pid === '0' && asked === opcode.read && existsSync(turnedFile)) {
+    writeSync(1, 'held\n');
+    return;
   }
   const reply = (body: Buffer, error = 0): void => {
     const head = Buffer.alloc(16);

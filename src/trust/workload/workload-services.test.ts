@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import type { EventEmitter } from 'node:events';
 import { connect as connectHttp2, constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
-import { createHash } from 'node:crypto';
 import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { describe, type TestContext, test } from 'node:test';
@@ -75,19 +74,6 @@ onSiteAndAgent('the Workload API', (host) => {
       svids.map(({ hint }) => hint),
       ['a', 'b'],
     );
-  });
-
-  test('recognizes a process by the SHA-256 of its program, also where the entry is newer', async (t) => {
-    const { store, socket } = await host.site(t);
-    const program = createHash('sha256').update(readFileSync(process.execPath)).digest('hex');
-    await putEntry(store, 'web');
-    const stream = opened(t, fetchSvids(socket));
-    const hints = async (of = stream) => (await of.next()).svids.map(({ hint }) => hint);
-    assert.deepEqual(await hints(), ['web']);
-    await putEntry(store, 'program', { selectors: [`unix:sha256:${program}`] });
-    assert.deepEqual(await hints(), ['program', 'web']);
-    await putEntry(store, 'other', { selectors: [`unix:sha256:${'0'.repeat(64)}`] });
-    assert.deepEqual(await hints(opened(t, fetchSvids(socket))), ['program', 'web']);
   });
 
   test('recognizes a process by the names of its user and group', async (t) => {
