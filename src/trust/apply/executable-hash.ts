@@ -28,7 +28,7 @@ export const maxProgramBytes = 512n * 1024n * 1024n;
 const withinMs = 30_000;
 /** Programs that are remembered; 100 bytes each. */
 const maxRemembered = 4096;
-/** Users with a process that does not end; each costs 50 MB. With more, no further program is read. */
+/** Users with a process that does not end; each costs 70 MB. With more, no further program is read. */
 const maxStuck = 16;
 
 const workerFile = import.meta.url.endsWith('.ts')
