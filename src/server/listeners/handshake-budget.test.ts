@@ -70,8 +70,8 @@ async function scene(t: TestContext, { proxy = '' } = {}) {
   });
   guardServer(server);
   handshakes.guard(server, (address) => address === proxy);
-  let accepted = 0;
-  server.on('connection', () => (accepted += 1));
+  const accepted: Socket[] = [];
+  server.on('connection', (socket: Socket) => accepted.push(socket));
   server.listen(0, local);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
@@ -103,7 +103,21 @@ async function scene(t: TestContext, { proxy = '' } = {}) {
     await new Promise((resolve) => socket.once('close', resolve));
     return text;
   };
-  return { clock, handshakes, denied, raw, tls, call, accepted: () => accepted };
+  /** A client that begins a handshake and says no more. */
+  const halting = (): Socket => {
+    const socket = raw();
+    socket.write(Buffer.of(0x16, 3, 1));
+    return socket;
+  };
+  /** Of how many connections the site has read something. */
+  const heard = (): number => accepted.filter(({ bytesRead }) => bytesRead > 0).length;
+  return { clock, handshakes, denied, raw, tls, call, halting, heard, accepted };
+}
+
+async function untilCount(count: () => number, least: number): Promise<void> {
+  while (count() < least) await yieldToEventLoop();
+  // What waits for these bytes runs after they were counted.
+  await yieldToEventLoop();
 }
 
 suite('handshakes with certificates', () => {
@@ -188,45 +202,52 @@ suite('handshakes with certificates', () => {
 
 suite('the handshakes of one source', () => {
   test('are eight at once, and a ninth takes the turn of one that ends', async (t) => {
-    const { raw, tls, accepted } = await scene(t);
-    const silent = Array.from({ length: 8 }, () => raw());
-    while (accepted() < 8) await yieldToEventLoop();
+    const { halting, tls, heard } = await scene(t);
+    const first = Array.from({ length: 8 }, halting);
+    await untilCount(heard, 8);
     const ninth = tls(agent);
     let isSecure = false;
     ninth.once('secureConnect', () => (isSecure = true));
-    while (accepted() < 9) await yieldToEventLoop();
+    await untilCount(heard, 9);
     const other = tls(agent, '127.1.0.1');
     await once(other, 'secureConnect');
     assert.equal(isSecure, false);
-    silent[0]?.destroy();
+    first[0]?.destroy();
     if (!isSecure) await once(ninth, 'secureConnect');
   });
 
-  test('may be reset by their client while they wait', async (t) => {
+  test('begin with the first bytes of the client', async (t) => {
     const { raw, tls, accepted } = await scene(t);
-    const silent = Array.from({ length: 8 }, () => raw());
-    while (accepted() < 8) await yieldToEventLoop();
-    const ninth = raw();
-    while (accepted() < 9) await yieldToEventLoop();
+    for (let at = 0; at < 100; at++) raw();
+    await untilCount(() => accepted.length, 100);
+    await once(tls(agent), 'secureConnect');
+  });
+
+  test('may be reset by their client while they wait', async (t) => {
+    const { halting, tls, heard } = await scene(t);
+    const first = Array.from({ length: 8 }, halting);
+    await untilCount(heard, 8);
+    const ninth = halting();
+    await untilCount(heard, 9);
     ninth.resetAndDestroy();
     const tenth = tls(agent);
-    while (accepted() < 10) await yieldToEventLoop();
-    silent[0]?.destroy();
+    await untilCount(heard, 10);
+    first[0]?.destroy();
     await once(tenth, 'secureConnect');
   });
 
   test('end after two seconds where another one waits', async (t) => {
-    const { clock, raw, tls, accepted } = await scene(t);
-    const silent = Array.from({ length: 8 }, () => raw());
-    const ended = silent.map((socket) => once(socket.resume(), 'close'));
-    while (accepted() < 8) await yieldToEventLoop();
+    const { clock, halting, tls, heard } = await scene(t);
+    const first = Array.from({ length: 8 }, halting);
+    const ended = first.map((socket) => once(socket.resume(), 'close'));
+    await untilCount(heard, 8);
     await clock.advance(5_000);
     assert.ok(
-      silent.every(({ destroyed }) => !destroyed),
+      first.every(({ destroyed }) => !destroyed),
       'nobody waits',
     );
     const ninth = tls(agent);
-    while (accepted() < 9) await yieldToEventLoop();
+    await untilCount(heard, 9);
     const secure = once(ninth, 'secureConnect');
     await clock.advance(2_000);
     await Promise.all([secure, Promise.race(ended)]);

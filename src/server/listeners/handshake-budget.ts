@@ -132,6 +132,12 @@ export class HandshakeBudget {
     // Until node:tls has it. Without a listener, a client that resets a connection that waits ends the process.
     raw.on('error', () => undefined);
     const late = this.#parts.clock.timer(waitMs, () => raw.destroy());
+    // A client that sends nothing costs nothing, and would hold up those behind its address.
+    await hasSpoken(raw);
+    if (raw.destroyed) {
+      late.cancel();
+      return;
+    }
     const source = sourceOf(address);
     await this.#inTurn(source, atOnce.source, () =>
       this.#inTurn(`network ${networkOf(address)}`, atOnce.network, async (network) => {
@@ -209,6 +215,19 @@ export class HandshakeBudget {
     await turns.run(() => work(turns));
     if (turns.isIdle && this.#turns.get(key) === turns) this.#turns.delete(key);
   }
+}
+
+/** Resolves when the first bytes have arrived, which node:tls then reads, or when the connection has closed. */
+function hasSpoken(raw: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      raw.off('readable', done);
+      raw.off('close', done);
+      resolve();
+    };
+    raw.on('readable', done);
+    raw.on('close', done);
+  });
 }
 
 function keyOf(socket: Socket): string {
