@@ -79,7 +79,7 @@ export function grpcFront(
     const bytes = headerListSize(headers);
     const fits = connection.hold(streamBytes + bytes);
     stream.once('close', () => connection.hold(-streamBytes - bytes));
-    resetWhenAnswered(stream, connection);
+    resetWhenAnswered(stream, entered);
     const refuse = (why: GuardRefusal, details: string): void => {
       refused(why, connection);
       stream.respond(
@@ -120,17 +120,23 @@ export function grpcFront(
  * RFC 9113 section 8.1: after a complete answer, a server may reset a stream whose request is not complete.
  * Few honest clients ever see that, so a connection that has many such streams is closed.
  */
-function resetWhenAnswered(stream: ServerHttp2Stream, connection: WorkloadConnection): void {
+function resetWhenAnswered(stream: ServerHttp2Stream, { connection, socket }: Entered): void {
   const answered = (): void => {
     if (stream.destroyed || stream.state.remoteClose === 1) return;
+    // nghttp2 drops what it has not sent yet, so the end of the answer goes first.
+    if (stream.state.localClose !== 1) {
+      socket.once('written', answered);
+      return;
+    }
     stream.close(constants.NGHTTP2_NO_ERROR);
     connection.refuse();
   };
-  // Without trailers. Those come after this event, and a reset would overtake them.
+  stream.once('close', () => socket.off('written', answered));
+  // Without trailers. Those come after this event.
   stream.once('finish', () => {
     const { sentHeaders } = stream;
     if (sentHeaders?.['grpc-status'] !== undefined || sentHeaders?.[':status'] !== 200) answered();
   });
-  // gRPC sends trailers in a later listener of this event.
+  // gRPC hands over trailers in a later listener of this event.
   stream.once('wantTrailers', () => queueMicrotask(answered));
 }

@@ -18,6 +18,7 @@ export interface TurnTaking {
   readonly flooded: () => void;
 }
 
+/** Emits `written` each time that the kernel has taken what was written. */
 export class TurnTakingSocket extends Duplex {
   readonly #socket: Socket;
   readonly #taking: TurnTaking;
@@ -31,6 +32,8 @@ export class TurnTakingSocket extends Duplex {
 
   constructor(socket: Socket, taking: TurnTaking) {
     super({ readableHighWaterMark: 1 });
+    // Each answered stream may wait for the next write.
+    this.setMaxListeners(0);
     this.#socket = socket;
     this.#taking = taking;
     socket.on('readable', () => this.#arrived());
@@ -53,7 +56,10 @@ export class TurnTakingSocket extends Duplex {
   }
 
   override _write(bytes: Buffer, _encoding: string, done: (error?: Error | null) => void): void {
-    this.#socket.write(bytes, done);
+    this.#socket.write(bytes, (error) => {
+      done(error);
+      this.emit('written');
+    });
   }
 
   override _final(done: () => void): void {
