@@ -107,22 +107,23 @@ async function tellGitOps({ south, site, kubectl }: NamesScene): Promise<void> {
       metadata: { name },
       spec: {
         method: 'spiffe',
-        roles: ['agent'],
+        roles: ['bot'],
+        botName: name,
         spiffe: { allow: [{ spiffeID: 'spiffe://visby.example/ci/*' }] },
         ...more,
       },
     });
-    const objects = [token('ci', {}), token('labelled', { labels: { zone: 'a' } })];
+    const objects = [token('ci', {}), token('machines', { roles: ['agent'], botName: undefined })];
     const list = { apiVersion: 'v1', kind: 'List', items: objects };
     await succeeds(kubectl(south, ['apply', '-f', '-'], JSON.stringify(list)));
     const wait = (what: string, goal: string) =>
       succeeds(kubectl(south, ['wait', what, `--for=condition=${goal}`, '--timeout=60s']));
     await wait('jointoken/ci', 'Accepted');
     await succeeds(site('get', 'jointoken', 'ci'));
-    await wait('jointoken/labelled', 'Accepted=False');
-    const { code } = await site('get', 'jointoken', 'labelled');
+    await wait('jointoken/machines', 'Accepted=False');
+    const { code } = await site('get', 'jointoken', 'machines');
     expect(code !== 0, 'the site has what the role does not allow');
-    await succeeds(kubectl(south, ['delete', 'jointoken', 'ci', 'labelled']));
+    await succeeds(kubectl(south, ['delete', 'jointoken', 'ci', 'machines']));
     await succeeds(site('wait', 'jointoken', 'ci', '--for=delete'));
     return 'applied, accepted, deleted; refused beyond its role';
   });

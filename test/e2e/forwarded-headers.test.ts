@@ -120,7 +120,11 @@ suite('a client that sends X-Forwarded-For', () => {
           rejectUnauthorized: false,
           agent: false,
           signal: waiting.signal,
-          headers: { 'x-forwarded-for': forwarded, 'content-length': '1000' },
+          headers: {
+            'x-forwarded-for': forwarded,
+            'content-type': 'application/json',
+            'content-length': '1000',
+          },
         });
         out.on('error', () => resolve(0));
         out.on('response', (response) => {

@@ -128,7 +128,7 @@ suite('a hostile peer', () => {
         key,
       });
       raw.send(
-        `POST ${paths.heartbeat} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\nexpect: 100-continue\r\n\r\n${body.slice(0, 9)}`,
+        `POST ${paths.heartbeat} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nexpect: 100-continue\r\n\r\n${body.slice(0, 9)}`,
       );
       // The site says so when it has read the head and begins to wait for the body.
       await raw.until(/^HTTP\/1\.1 100 Continue\r\n\r\n/);
