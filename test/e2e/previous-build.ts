@@ -12,6 +12,9 @@ import { repository, temporaryFolder } from './daemon.ts';
  */
 export const previousCommit = '0ee5fb3ff2510563b575fe514fd996c05508eadb';
 
+/** The first commit whose SPIRE servers start with the entry point of SPIRE's image, as the test kubelet has it. */
+export const previousOperator = 'f9a1cb5d7cafd2fe9f7f40ef24c0719a92862517';
+
 /** Why it cannot run here, for example in a clone without history; false where it can. */
 export function whyNoPreviousBuild(): string | false {
   let lock: string;
@@ -26,10 +29,10 @@ export function whyNoPreviousBuild(): string | false {
 }
 
 /** Its launcher, in a folder of its own that is removed at the end. */
-export function unpackPreviousBuild(parent?: string): string {
+export function unpackPreviousBuild(parent?: string, commit = previousCommit): string {
   const folder = temporaryFolder(parent);
   const archive = join(folder, 'previous.tar');
-  writeFileSync(archive, git('archive', '--format=tar', previousCommit));
+  writeFileSync(archive, git('archive', '--format=tar', commit));
   execFileSync('tar', ['-xf', archive, '-C', folder]);
   symlinkSync(join(repository, 'node_modules'), join(folder, 'node_modules'));
   return join(folder, 'hansa');

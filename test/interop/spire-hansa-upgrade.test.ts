@@ -5,7 +5,11 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { launcher } from '../e2e/daemon.ts';
-import { unpackPreviousBuild, whyNoPreviousBuild } from '../e2e/previous-build.ts';
+import {
+  previousOperator,
+  unpackPreviousBuild,
+  whyNoPreviousBuild,
+} from '../e2e/previous-build.ts';
 import { whyNoHosts } from '../e2e/separate-host.ts';
 import { until } from '../e2e/until.ts';
 import { type Etcd, startEtcd } from './etcd.ts';
@@ -40,7 +44,7 @@ suite('SPIRE servers of two versions of Hansa', { skip }, () => {
 
   before(async () => {
     etcd = await startEtcd();
-    const previous = unpackPreviousBuild(outsideOfTmp);
+    const previous = unpackPreviousBuild(outsideOfTmp, previousOperator);
     const images = { 'hansa:0': [previous] };
     const [older, newer] = await Promise.all([
       OperatorSite.start({ launched: previous, sidecarImage: 'hansa:0' }),

@@ -59,6 +59,37 @@ export class Connections {
   }
 }
 
+/** What node:http says to a request that it cannot read; anything else is a bad request. */
+const refusals: ReadonlyMap<unknown, string> = new Map([
+  ['HPE_HEADER_OVERFLOW', '431 Request Header Fields Too Large'],
+  ['HPE_CHUNK_EXTENSIONS_OVERFLOW', '413 Payload Too Large'],
+  ['ERR_HTTP_REQUEST_TIMEOUT', '408 Request Timeout'],
+]);
+/** So long a client may go on to send before it has read the answer. */
+const lingerMs = 1_000;
+
+/**
+ * Answers HTTP/1.1 requests that node:http cannot read. Its own answer closes the connection at once. While
+ * the client still sends, the kernel then resets the connection, and the client never sees the answer.
+ */
+export function answerClientErrors(server: Server, clock: Clock): void {
+  const answered = new WeakSet<Socket>();
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: HttpSocket) => {
+    // It reads on, and what it reads is wrong too.
+    if (answered.has(socket)) return;
+    answered.add(socket);
+    if (!socket.writable || socket[answerInTheMaking]?.headersSent === true) {
+      socket.destroy();
+      return;
+    }
+    socket.end(
+      `HTTP/1.1 ${refusals.get(error.code) ?? '400 Bad Request'}\r\nConnection: close\r\n\r\n`,
+    );
+    const late = clock.timer(lingerMs, () => socket.destroy());
+    socket.once('close', () => late.cancel());
+  });
+}
+
 function endAfterAnswer(socket: HttpSocket): void {
   const answer = socket[answerInTheMaking];
   if (answer === undefined || answer === null) socket.destroy();

@@ -16,7 +16,7 @@ import { removeStaleSocket } from '../../core/plane/stale-socket.ts';
 import type { AdminCall } from '../../core/plane/stream.ts';
 import { serveAdminCalls } from './admin-calls.ts';
 import type { ListenAddress } from '../../core/config/config-values.ts';
-import { Connections } from './connections.ts';
+import { answerClientErrors, Connections } from './connections.ts';
 import { cannotListen } from './free-ports.ts';
 
 export interface ListenerLimits {
@@ -78,6 +78,7 @@ export async function listenTls(
   });
   server.maxConnections = limits.maxConnections;
   server.on('session', (session) => session.setTimeout(keepAliveMs, () => session.close()));
+  answerClientErrors(server, clock);
   const connections = new Connections(server, 'tls');
   await listen(server, { host: address.host, port: address.port });
   return {
