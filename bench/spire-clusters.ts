@@ -1,10 +1,6 @@
 // Measures the SPIRE operator with 50 clusters: in-memory API servers in this process, on a virtual clock. CPU time is
 // that of the whole process, so it includes these API servers.
 
-import {
-  statusKey,
-  statusMapName,
-} from '../src/kubernetes/spire-relationships/sidecar-contract.ts';
 import { spireScene, type TestSpireCluster } from '../src/kubernetes/spire/test-spire-scene.ts';
 import { type Figure, median, rounded } from './figure.ts';
 import { sized } from './size.ts';
@@ -47,7 +43,7 @@ async function scene(count: number, relationships: number) {
     });
   for (let at = 0; at < count; at++) await apply(at, 0);
   await made.settle(settleMs);
-  const observedAt = new Date(made.clock.now()).toISOString();
+  const lastRefresh = new Date(made.clock.now()).toISOString();
   for (const [at, cluster] of clusters.entries()) {
     cluster.makeReady();
     const { federatesWith } = federationOf(at, relationships, 0);
@@ -55,14 +51,11 @@ async function scene(count: number, relationships: number) {
       trustDomain,
       bundleEndpointURL: bundleEndpointUrl,
       profile: 'https_spiffe',
-      lastRefresh: observedAt,
+      lastRefresh,
       hasBundle: true,
       kept: false,
     }));
-    cluster.edit('configmaps', statusMapName, (object) => ({
-      ...object,
-      data: { [statusKey]: JSON.stringify({ observedAt, relationships: states }) },
-    }));
+    cluster.sidecarReports(made.clock.now(), {}, { relationships: states });
   }
   await made.settle(120_000);
   return { ...made, all: clusters, apply };
