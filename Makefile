@@ -37,8 +37,8 @@ simulate: setup ## run random simulated histories; SCENARIO=name runs one scenar
 fuzz: setup ## run parsers on hostile input; TARGET=name runs one, SECONDS=n limits each, SEED=n repeats a run
 	@TARGET='$(TARGET)' SECONDS='$(SECONDS)' SEED='$(SEED)' node test/fuzz/fuzz.ts
 
-bench: setup ## run the benchmarks, compared with kube-apiserver, etcd and SPIRE (builds them first); BENCH=--write writes docs/benchmarks.md
-	@node bench/run.ts $(BENCH)
+bench: setup ## run the benchmarks, compared with kube-apiserver, etcd and SPIRE (builds them first); PART=reviews,agents runs only these, BENCH=--write runs all in their long form and writes docs/benchmarks.md
+	@node bench/run.ts $(BENCH) $(PART)
 
 lint: setup ## types, lint and format only
 	@node test/run.ts --checks-only

@@ -7,33 +7,34 @@ import type { AgentProcess } from '../test/e2e/agent-process.ts';
 import { missingTools } from '../test/interop/tool.ts';
 import type { Fleet, Signed } from './agent-fleet.ts';
 import { AgentSite, trustDomain } from './agent-site.ts';
-import { type Figure, median, percentile99, rounded } from './figure.ts';
+import { type Figure, median, percentile99, rounded, spread } from './figure.ts';
 import { newBundle } from './new-bundles.ts';
 import { cpuSeconds, residentBytes } from './process-stat.ts';
+import { whileQuiet } from './quiet.ts';
 import { sized } from './size.ts';
 import { SpireAgents } from './spire-agents.ts';
 import { WorkloadStream } from './workload-stream.ts';
 
 const batch = 50;
-const signers = sized(100, 4);
-const signSeconds = sized(4, 0.5);
-const signRounds = sized(3, 1);
-const sizes = sized([10, 100, 1000], [4, 8, 12]);
-const newEntries = sized(200, 3);
-const anchorNewEntries = sized(10, 1);
-const rotations = sized(10, 2);
+const signers = sized(100, 100, 4);
+const signSeconds = sized(4, 3, 0.5);
+const signRounds = sized(3, 2, 1);
+const sizes = sized([10, 100, 1000], [10, 100, 1000], [4, 8, 12]);
+const newEntries = sized(200, 100, 3);
+const anchorNewEntries = sized(10, 3, 1);
+const rotations = sized(10, 5, 2);
 /**
  * An idle process returns memory after six quiet periods of ten seconds. The period in which the load ends
  * is not quiet, and one more may not be. A shorter time would measure some processes before they have
  * returned memory, and count the collection (0.1 s of CPU time) as part of their idle time.
  */
-const settleMs = sized(95_000, 100);
+const settleMs = sized(95_000, 95_000, 100);
 /**
- * Three periods of the slowest jobs that the site repeats for each agent: once a minute it checks the
- * caller and the status. It pings every 20 seconds, and agents that connected together get their pings
+ * Three periods (two in the quick form) of the slowest jobs that the site repeats for each agent: once a minute it
+ * checks the caller and the status. It pings every 20 seconds, and agents that connected together get their pings
  * together, so a window that is not much longer holds all pings or none.
  */
-const idleMs = sized(180_000, 200);
+const idleMs = sized(180_000, 120_000, 200);
 const realAgents = 3;
 const other = 'danzig.example';
 const ownUid = process.getuid?.() ?? 0;
@@ -89,6 +90,7 @@ async function measureSigning(site: AgentSite, fleet: Fleet, spire?: SpireAgents
     bench: 'agents: SVIDs for 100 agents in batches of 50',
     value: rounded(value),
     unit: 'per CPU-second of the site',
+    ...spread(ours.map(perCpuSecond)),
     cpuMicrosEach: rounded(1e6 / value),
     p99Milliseconds: rounded(median(ours.map(({ p99Milliseconds }) => p99Milliseconds))),
     ...(spire !== undefined && {
@@ -136,38 +138,84 @@ async function rotate(site: AgentSite, fleet: Fleet, machines: Machines, sequenc
   await Promise.all(atWorkloads);
   const workloadsMs = performance.timeOrigin + performance.now();
   // What the site does after the last agent has it, such as reading acknowledgements.
-  await sleep(sized(500, 50));
+  await sleep(sized(500, 500, 50));
   return {
     lastMs: Math.max(wave.lastMs, workloadsMs) - startedMs,
     cpuSeconds: cpuSeconds([site.pid]) - before,
   };
 }
 
-interface Size {
+/** A site with so many agents, all connected. */
+interface Crowd {
   readonly count: number;
+  readonly site: AgentSite;
+  readonly fleet: Fleet;
+  readonly machines: Machines;
+  stop(): Promise<void>;
+}
+
+async function startCrowd(count: number): Promise<Crowd> {
+  const site = await AgentSite.start();
+  let fleet: Fleet | undefined;
+  let machines: Machines | undefined;
+  const stop = async (): Promise<void> => {
+    await fleet?.close();
+    await machines?.stop();
+    await site.stop();
+  };
+  try {
+    await site.setBundle(other, (await newBundle(other, 1)).document);
+    await site.createEntries(10);
+    fleet = await site.openFleet(count - realAgents);
+    // The memory that the joins needed and left free would hide that of the agents.
+    await site.crashAndRestart();
+    machines = await startMachines(site, realAgents);
+    await fleet.connect(count - realAgents);
+    return { count, site, fleet, machines, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+interface Idle {
   readonly bytes: number;
   /** For each second. */
-  readonly idleCpuSeconds: number;
+  readonly cpuSeconds: number;
+}
+
+/** After all have settled. */
+async function measureIdle(crowds: readonly Crowd[]): Promise<readonly Idle[]> {
+  const before = crowds.map(({ site: { pid } }) => ({
+    bytes: residentBytes([pid]),
+    cpuSeconds: cpuSeconds([pid]),
+  }));
+  await sleep(idleMs);
+  return crowds.map(({ site: { pid } }, at) => {
+    const { bytes = 0, cpuSeconds: spent = 0 } = before[at] ?? {};
+    return { bytes, cpuSeconds: ((cpuSeconds([pid]) - spent) * 1000) / idleMs };
+  });
+}
+
+interface Size {
+  readonly count: number;
+  readonly idle: Idle;
   readonly rotationCpuSeconds: number;
   readonly lastMs: readonly number[];
 }
 
-async function measureSize(site: AgentSite, fleet: Fleet, machines: Machines, count: number) {
-  await fleet.connect(count - realAgents);
-  await sleep(settleMs);
-  const bytes = residentBytes([site.pid]);
-  const before = cpuSeconds([site.pid]);
-  await sleep(idleMs);
-  const idleCpuSeconds = ((cpuSeconds([site.pid]) - before) * 1000) / idleMs;
+async function measureRotations(
+  { count, site, fleet, machines }: Crowd,
+  idle: Idle,
+): Promise<Size> {
   const waves: { lastMs: number; cpuSeconds: number }[] = [];
   for (let round = 0; round <= rotations; round++) {
-    const wave = await rotate(site, fleet, machines, count * 100 + round);
+    const wave = await rotate(site, fleet, machines, 2 + round);
     if (round > 0) waves.push(wave);
   }
   return {
     count,
-    bytes,
-    idleCpuSeconds,
+    idle,
     rotationCpuSeconds: median(waves.map((wave) => wave.cpuSeconds)),
     lastMs: waves.map((wave) => wave.lastMs),
   };
@@ -179,8 +227,8 @@ function printGrowth(all: readonly Size[]): void {
   const each = (what: (size: Size) => number, from: Size, to: Size): number =>
     (what(to) - what(from)) / (to.count - from.count);
   const figures = [
-    ['memory of the site, idle', 'KiB', ({ bytes }: Size) => bytes / 1024],
-    ['CPU time of the site, idle', 'µs a second', (size: Size) => size.idleCpuSeconds * 1e6],
+    ['memory of the site, idle', 'KiB', ({ idle }: Size) => idle.bytes / 1024],
+    ['CPU time of the site, idle', 'µs a second', ({ idle }: Size) => idle.cpuSeconds * 1e6],
     [
       'CPU time of the site for a rotated bundle',
       'µs',
@@ -204,6 +252,7 @@ function printGrowth(all: readonly Size[]): void {
     bench: `agents: a rotated bundle until the last of ${middle.count} agents and their workloads hold it`,
     value: rounded(median(middle.lastMs)),
     unit: 'ms',
+    ...spread(middle.lastMs),
     p99Milliseconds: rounded(percentile99(middle.lastMs)),
     aimAtMost: 200,
   });
@@ -211,11 +260,12 @@ function printGrowth(all: readonly Size[]): void {
     bench: `agents: a rotated bundle until the last of ${large.count.toLocaleString('en')} agents and their workloads hold it`,
     value: rounded(median(large.lastMs)),
     unit: 'ms',
+    ...spread(large.lastMs),
     p99Milliseconds: rounded(percentile99(large.lastMs)),
   });
 }
 
-async function measureReconnect(site: AgentSite, fleet: Fleet, count: number): Promise<void> {
+async function measureReconnect({ site, fleet, count }: Crowd): Promise<void> {
   let startedMs = 0;
   const wave = await fleet.lose(async () => {
     startedMs = await site.crashAndRestart();
@@ -246,6 +296,7 @@ function printNewEntries(ours: readonly number[], theirs: readonly number[] | un
     bench: 'agents: from a new entry until the workload at the agent holds its SVID',
     value: rounded(median(ours)),
     unit: 'ms',
+    ...spread(ours),
     p99Milliseconds: rounded(value),
     ...(theirs !== undefined && {
       anchor: 'spire-agent, which asks every five seconds',
@@ -256,16 +307,14 @@ function printNewEntries(ours: readonly number[], theirs: readonly number[] | un
   });
 }
 
-function printIdleMemory(agent: AgentProcess, spire: SpireAgents | undefined): void {
-  const ours = residentBytes([agent.pid]) / 2 ** 20;
-  const theirs = spire && spire.agentBytes() / 2 ** 20;
+function printIdleMemory(ours: number, theirs: number | undefined): void {
   print({
     bench: 'agents: memory of an idle agent',
-    value: rounded(ours),
+    value: rounded(ours / 2 ** 20),
     unit: 'MiB',
     ...(theirs !== undefined && {
       anchor: 'spire-agent',
-      anchorValue: rounded(theirs),
+      anchorValue: rounded(theirs / 2 ** 20),
       ratio: rounded(theirs / ours),
       // At most 1.3 times as much.
       atLeast: 0.77,
@@ -274,65 +323,56 @@ function printIdleMemory(agent: AgentProcess, spire: SpireAgents | undefined): v
   });
 }
 
-/** At one site, beside SPIRE: signing, memory of an idle agent, new entries. */
-async function compareWithSpire(): Promise<void> {
-  const missing = await missingTools('spire-server', 'spire-agent');
-  if (missing !== false) process.stderr.write(`bench   SPIRE is left out: ${missing}\n`);
+const missing = await missingTools('spire-server', 'spire-agent');
+if (missing !== false) process.stderr.write(`bench   SPIRE is left out: ${missing}\n`);
+const stops: (() => Promise<unknown>)[] = [];
+try {
+  // All processes that are measured idle run before the wait, so that there is only one.
+  const spire = missing === false ? await SpireAgents.start(signers, batch) : undefined;
+  if (spire !== undefined) stops.push(() => spire.stop());
   const site = await AgentSite.start();
-  let spire: SpireAgents | undefined;
-  let machines: Machines | undefined;
-  let fleet: Fleet | undefined;
-  try {
-    spire = missing === false ? await SpireAgents.start(signers, batch) : undefined;
-    machines = await startMachines(site, 1);
-    const [agent] = machines.agents;
-    const [workload] = machines.workloads;
-    if (agent === undefined || workload === undefined) throw new Error('unreachable');
-    await sleep(settleMs);
-    printIdleMemory(agent, spire);
-    printNewEntries(
-      await measureNewEntries(site, workload),
-      spire && (await measureSpireEntries(spire)),
-    );
-    await machines.stop();
-    await site.createEntries(batch);
-    fleet = await site.openFleet(signers);
-    await fleet.connect(signers);
-    await measureSigning(site, fleet, spire);
-  } finally {
-    await fleet?.close();
-    await machines?.stop();
-    await spire?.stop();
-    await site.stop();
+  stops.push(() => site.stop());
+  const machines = await startMachines(site, 1);
+  stops.push(() => machines.stop());
+  const [agent] = machines.agents;
+  const [workload] = machines.workloads;
+  if (agent === undefined || workload === undefined) throw new Error('unreachable');
+  const crowds: Crowd[] = [];
+  for (const count of sizes) {
+    const crowd = await startCrowd(count);
+    stops.push(() => crowd.stop());
+    crowds.push(crowd);
   }
-}
+  const settled = sleep(settleMs);
+  const idle = await whileQuiet(async () => {
+    await settled;
+    printIdleMemory(residentBytes([agent.pid]), spire?.agentBytes());
+    return measureIdle(crowds);
+  });
 
-/** At a new site: what each agent costs it, and how it recovers from a crash. */
-async function measureGrowth(): Promise<void> {
-  const most = Math.max(...sizes);
-  const site = await AgentSite.start();
-  let machines: Machines | undefined;
-  let fleet: Fleet | undefined;
-  try {
-    await site.setBundle(other, (await newBundle(other, 1)).document);
-    await site.createEntries(10);
-    fleet = await site.openFleet(most - realAgents);
-    // The memory that a thousand joins needed and left free would hide that of the first agents.
-    await site.crashAndRestart();
-    machines = await startMachines(site, realAgents);
-    const measured: Size[] = [];
-    for (const count of sizes) measured.push(await measureSize(site, fleet, machines, count));
-    printGrowth(measured);
-    await measureReconnect(site, fleet, most);
-  } finally {
-    await fleet?.close();
-    await machines?.stop();
-    await site.stop();
+  // What each agent costs a site, and how a site recovers from a crash.
+  const measured: Size[] = [];
+  for (const [at, crowd] of crowds.entries()) {
+    measured.push(await measureRotations(crowd, idle[at] as Idle));
   }
-}
+  printGrowth(measured);
+  await measureReconnect(crowds.at(-1) as Crowd);
+  for (const crowd of crowds) await crowd.stop();
 
-await compareWithSpire();
-await measureGrowth();
+  // Beside SPIRE.
+  printNewEntries(
+    await measureNewEntries(site, workload),
+    spire && (await measureSpireEntries(spire)),
+  );
+  await machines.stop();
+  await site.createEntries(batch);
+  const fleet = await site.openFleet(signers);
+  stops.push(() => fleet.close());
+  await fleet.connect(signers);
+  await measureSigning(site, fleet, spire);
+} finally {
+  for (const stop of stops.toReversed()) await stop();
+}
 
 function print(figure: Figure): void {
   process.stdout.write(`${JSON.stringify(figure)}\n`);

@@ -21,10 +21,10 @@ import { verifyExport, verifyLog } from '../src/core/audit/verify.ts';
 import { systemClock } from '../src/core/clock/system.ts';
 import { verifyConsistency } from '../src/core/merkle/proofs.ts';
 import { openStore } from '../src/core/store/open.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { sized } from './size.ts';
 
-const total = Number(process.argv[2] ?? sized(1_000_000, 1000));
+const total = Number(process.argv[2] ?? sized(1_000_000, 1_000_000, 1000));
 /** As many commits as 256 clients have under way. */
 const atOnce = 256;
 
@@ -81,7 +81,7 @@ const { size } = store.auditLog;
 const signer = noteSigner('bench.example', generateKeyPairSync('ed25519').privateKey);
 const checkpoint = await signCheckpoint(signer, store.auditLog);
 
-const proofs = sized(500, 10);
+const proofs = sized(500, 200, 10);
 const proving = await timed(async () => {
   for (let i = 0; i < proofs; i++) {
     await inclusionProof(store.auditLog, Math.floor((i * size) / proofs), size);
@@ -135,9 +135,9 @@ async function cosignatures(): Promise<void> {
   };
   const works = [bare, cosigned, witnessed] as const;
   const times: [number[], number[], number[]] = [[], [], []];
-  const repeats = sized(500, 5);
+  const repeats = sized(500, 500, 5);
   // The first turn warms up.
-  for (let turn = 0; turn <= sized(9, 1); turn++) {
+  for (let turn = 0; turn <= sized(9, 5, 1); turn++) {
     for (const [i, work] of works.entries()) {
       const { ms } = await timed(async () => {
         for (let n = 0; n < repeats; n++) {
@@ -157,6 +157,7 @@ async function cosignatures(): Promise<void> {
       bench: name,
       value: rounded(value),
       unit: 'CPU µs each',
+      ...spread(times[i + 1] ?? []),
       anchor: 'Ed25519 sign and verify',
       anchorValue: rounded(bareMicros),
       ratio: rounded(bareMicros / value),

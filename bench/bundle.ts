@@ -7,20 +7,18 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { startSite } from '../test/interop/site.ts';
-import { type SpireServer, startSpire } from '../test/interop/spire.ts';
-import { missingTools, requireTool } from '../test/interop/tool.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { requireTool } from '../test/interop/tool.ts';
+import { type SpireAnchor, spireAnchor } from './anchors.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { sized } from './size.ts';
 import { type Load, type Measured, runWrk, type Target } from './wrk.ts';
 
-const rounds = sized(3, 1);
-const seconds = sized(5, 1);
+const rounds = sized(3, 2, 1);
+const seconds = sized(5, 3, 1);
 const connections = 50;
 
 const site = await startSite();
-const missing = await missingTools('spire-server');
-if (missing !== false) process.stderr.write(`bench   SPIRE is left out: ${missing}\n`);
-const spire = missing === false ? await startSpire('hamburg.example') : undefined;
+const spire = await spireAnchor();
 try {
   const { federation } = JSON.parse(
     await readFile(join(site.dataDir, 'endpoints.json'), 'utf8'),
@@ -41,7 +39,7 @@ try {
   await spire?.stop();
 }
 
-function targetOf({ bundleEndpoint, pid }: SpireServer): Target {
+function targetOf({ bundleEndpoint, pid }: SpireAnchor): Target {
   return { name: 'spire-server', url: bundleEndpoint.replace(/\/$/, ''), pids: [pid] };
 }
 
@@ -63,7 +61,7 @@ async function compare(
   const measured: { ours: Measured[]; theirs: Measured[] } = { ours: [], theirs: [] };
   // Turn by turn, so that what else the machine does hits both; the first round warms up.
   for (let round = 0; round <= rounds; round++) {
-    const now = round === 0 ? { ...load, seconds: sized(2, 1) } : load;
+    const now = round === 0 ? { ...load, seconds: sized(2, 2, 1) } : load;
     const one = await runWrk(ours, now);
     const other = theirs && (await runWrk(theirs, now));
     if (round === 0) continue;
@@ -76,6 +74,7 @@ async function compare(
     bench,
     value: rounded(of('ours', 'perSecond')),
     unit: 'requests/s',
+    ...spread(measured.ours.map(({ perSecond }) => perSecond)),
     cpuMicrosEach: rounded(of('ours', 'cpuSecondsEach') * 1e6),
     p99Milliseconds: rounded(of('ours', 'p99Milliseconds')),
     ...sizes,
@@ -119,6 +118,7 @@ async function whileSigning(url: string): Promise<void> {
     bench: 'bundle: p99 of signing while 50 sites fetch at once',
     value: rounded(value),
     unit: 'ms',
+    ...spread(beside),
     anchor: 'nobody fetches',
     anchorValue: rounded(anchorValue),
     ratio: rounded(anchorValue / value),

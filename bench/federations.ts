@@ -13,15 +13,17 @@ import { fileURLToPath } from 'node:url';
 import { adminClient, type ApiClient, resources } from '../test/e2e/api-client.ts';
 import { startDaemon, temporaryFolder } from '../test/e2e/daemon.ts';
 import type { Endpoint } from './federation-endpoints.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { done } from './peered-sites.ts';
 import { cpuSeconds, residentBytes } from './process-stat.ts';
 import { sized } from './size.ts';
 
-const counts = (process.argv[2] ?? sized('1,10,50,1000,10000', '1,5')).split(',').map(Number);
+const counts = (process.argv[2] ?? sized('1,10,50,1000,10000', '1,10,50,1000,10000', '1,5'))
+  .split(',')
+  .map(Number);
 const atOnce = 64;
-const leastRefreshes = sized(200, 5);
-const settleMs = sized(2000, 100);
+const leastRefreshes = sized(200, 100, 5);
+const settleMs = sized(2000, 1000, 100);
 
 const most = Math.max(...counts);
 const program = fileURLToPath(new URL('federation-endpoints.ts', import.meta.url));
@@ -117,6 +119,7 @@ try {
       bench: name,
       value: rounded(median(times)),
       unit: 'ms',
+      ...spread(times),
       cpuMicrosEach: rounded((cpu / count) * 1e6),
     });
     print({ bench: `${name}, memory of the site`, value: rounded(rss / 2 ** 20), unit: 'MiB' });

@@ -5,6 +5,9 @@ export interface Figure {
   readonly bench: string;
   readonly value: number;
   readonly unit: string;
+  /** The extremes of the rounds whose median is the value. */
+  readonly min?: number;
+  readonly max?: number;
   /** What stands beside it, measured in the same run. */
   readonly anchor?: string;
   readonly anchorValue?: number;
@@ -39,6 +42,12 @@ export function median(values: readonly number[]): number {
 export function percentile99(values: readonly number[]): number {
   const sorted = values.toSorted((one, other) => one - other);
   return sorted[Math.ceil(sorted.length * 0.99) - 1] ?? Number.NaN;
+}
+
+/** Of the rounds whose median is the value of a figure; nothing where there is only one. */
+export function spread(rounds: readonly number[]): Pick<Figure, 'min' | 'max'> {
+  if (rounds.length < 2) return {};
+  return { min: rounded(Math.min(...rounds)), max: rounded(Math.max(...rounds)) };
 }
 
 /** Three significant digits: what is measured here is not known better. */

@@ -13,16 +13,20 @@ import { adminClient } from '../test/e2e/api-client.ts';
 import { startDaemon, temporaryFolder } from '../test/e2e/daemon.ts';
 import { freePort } from '../test/e2e/free-ports.ts';
 import { Attacker } from '../test/e2e/thread-attacker.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { done, invitationFor } from './peered-sites.ts';
 import { cpuSeconds } from './process-stat.ts';
 import { sized } from './size.ts';
 
-const rounds = sized(7, 1);
-const warmUps = sized(2, 0);
-const peerCount = sized(16, 2);
+const rounds = sized(7, 3, 1);
+const warmUps = sized(2, 1, 0);
+const peerCount = sized(16, 16, 2);
 /** Half of what the rate limit of one peer admits at once. */
-const beatsEach = sized(messageLimit.burst / messageCost / 2, 4);
+const beatsEach = sized(
+  messageLimit.burst / messageCost / 2,
+  messageLimit.burst / messageCost / 2,
+  4,
+);
 /** Until the rate limit admits as many again. */
 const refillMs = (beatsEach * messageCost * 1000) / messageLimit.perSecond;
 
@@ -81,13 +85,18 @@ try {
       await new Promise((resolve) => void systemClock.timer(refillMs, () => resolve(undefined)));
     }
   }
-  const kept = median(measured.kept.map(({ microsEach }) => microsEach));
-  const fresh = median(measured.fresh.map(({ microsEach }) => microsEach));
-  print('heartbeat over a kept connection, both sites', kept, fresh, 5);
+  const of = (way: 'kept' | 'fresh', what: keyof Spent): readonly number[] =>
+    measured[way].map((each) => each[what]);
+  print(
+    'heartbeat over a kept connection, both sites',
+    of('kept', 'microsEach'),
+    of('fresh', 'microsEach'),
+    5,
+  );
   print(
     'heartbeat over a kept connection, the site that answers',
-    median(measured.kept.map(({ siteMicrosEach }) => siteMicrosEach)),
-    median(measured.fresh.map(({ siteMicrosEach }) => siteMicrosEach)),
+    of('kept', 'siteMicrosEach'),
+    of('fresh', 'siteMicrosEach'),
   );
 } finally {
   for (const { connections } of senders) connections.stop();
@@ -123,11 +132,18 @@ async function send(way: 'kept' | 'fresh'): Promise<Spent> {
   return { microsEach: (siteMicros + user + system) / count, siteMicrosEach: siteMicros / count };
 }
 
-function print(bench: string, kept: number, fresh: number, atLeast?: number): void {
+function print(
+  bench: string,
+  keptRounds: readonly number[],
+  freshRounds: readonly number[],
+  atLeast?: number,
+): void {
+  const [kept, fresh] = [median(keptRounds), median(freshRounds)];
   const figure: Figure = {
     bench,
     value: rounded(kept),
     unit: 'CPU µs',
+    ...spread(keptRounds),
     anchor: 'the same with a TLS handshake',
     anchorValue: rounded(fresh),
     ratio: rounded(fresh / kept),

@@ -10,11 +10,11 @@ import { Certificate } from '../src/core/identity/x509/certificate.ts';
 import { generateP256, PublicKey } from '../src/core/identity/x509/keys.ts';
 import { validateChain } from '../src/core/identity/x509/svid-validator.ts';
 import { MemoryVault } from '../src/core/identity/authority/test-vault.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { sized } from './size.ts';
 
-const rounds = sized(7, 1);
-const operations = sized(10_000, 500);
+const rounds = sized(7, 5, 1);
+const operations = sized(10_000, 10_000, 500);
 
 const trustDomain = TrustDomain.parse('lubeck.example');
 /** A hundred workloads whose SVIDs are issued again and again, as those of a site are. */
@@ -67,6 +67,7 @@ async function compare(
     bench,
     value: rounded(value),
     unit: 'per CPU-second',
+    ...spread(measured.ours),
     anchor,
     anchorValue: rounded(anchorValue),
     ratio: rounded(value / anchorValue),

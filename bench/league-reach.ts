@@ -7,10 +7,10 @@ import type { League } from '../test/interop/league.ts';
 import { shop, systemNamespace } from '../test/interop/league-members.ts';
 import { globalAnnotation, publish, servicePath } from '../test/interop/league-services.ts';
 import type { ServiceCaller } from '../test/interop/service-callers.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { sized } from './size.ts';
 
-const rounds = sized(20, 1);
+const rounds = sized(20, 7, 1);
 
 /** For clusters with kube-proxy and CoreDNS. */
 export async function measureReach({ clusters }: League): Promise<readonly Figure[]> {
@@ -52,6 +52,7 @@ export async function measureReach({ clusters }: League): Promise<readonly Figur
       bench: `${bench} the DNS of the last of 3 clusters has it`,
       value: rounded(found),
       unit: 'ms',
+      ...spread(times.found),
       anchor: 'ms for the write of the annotation',
       anchorValue: rounded(write),
       atMost: 1000,
@@ -60,6 +61,7 @@ export async function measureReach({ clusters }: League): Promise<readonly Figur
       bench: `${bench} clients in the last of 3 clusters reach it`,
       value: rounded(reached),
       unit: 'ms',
+      ...spread(times.reached),
       anchor: 'a new Service of one cluster until a client there reaches it, ms',
       anchorValue: rounded(plain),
       ratio: rounded(plain / reached),

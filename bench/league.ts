@@ -10,22 +10,22 @@ import type { KubeCluster, KubeClusterOptions } from '../test/interop/kube-clust
 import { League } from '../test/interop/league.ts';
 import { clusterNames, federate, shop, systemNamespace } from '../test/interop/league-members.ts';
 import { publish, setEndpoints, slicesPath } from '../test/interop/league-services.ts';
-import { type Figure, median, percentile99, rounded } from './figure.ts';
+import { type Figure, median, percentile99, rounded, spread } from './figure.ts';
 import { leaseSeconds, measureElections } from './league-election.ts';
 import { measureReach } from './league-reach.ts';
 import { SliceWatch } from './league-slices.ts';
 import { cpuSeconds } from './process-stat.ts';
 import { sized } from './size.ts';
 
-const changes = sized(300, 5);
-const services = sized(200, 5);
+const changes = sized(300, 100, 5);
+const services = sized(200, 200, 5);
 /** At 100 changes a second. */
-const loadSeconds = sized(20, 1);
-const manyEndpoints = sized(10_000, 200);
-const cpuChanges = sized(500, 10);
-const cpuRounds = sized(3, 1);
+const loadSeconds = sized(20, 8, 1);
+const manyEndpoints = sized(10_000, 10_000, 200);
+const cpuChanges = sized(500, 250, 10);
+const cpuRounds = sized(3, 1, 1);
 /** Long enough for all clients to wait between attempts. */
-const awayMs = sized(120_000, 0);
+const awayMs = sized(120_000, 20_000, 0);
 
 /** Without root there are no network namespaces. */
 const whyNoCalls = whyNoHosts();
@@ -210,6 +210,7 @@ async function measureGrowth(scene: Scene): Promise<void> {
     // A tick of the clock is 10 ms: a small run can need none.
     value: rounded(one > 0 ? other / one : 1),
     unit: '×',
+    ...(one > 0 && spread(cost.many.map((each, round) => each / (cost.few[round] ?? one)))),
     anchor: `µs with 100; ${rounded(other * 1e6)} µs with 10,000`,
     anchorValue: rounded(one * 1e6),
     atMost: 2,
@@ -328,11 +329,12 @@ await inLeague({ serviceRange: '10.0.0.0/20' }, async (league) => {
   const { hansa, clientGo } = await measureElections(league);
   print({
     bench: `league: without a leader after kill -9, lease of ${leaseSeconds} s`,
-    value: rounded(hansa),
+    value: rounded(median(hansa)),
     unit: 'ms',
+    ...spread(hansa),
     anchor: 'leader election of client-go, ms',
-    anchorValue: rounded(clientGo),
-    ratio: rounded(clientGo / hansa),
+    anchorValue: rounded(median(clientGo)),
+    ratio: rounded(median(clientGo) / median(hansa)),
     atLeast: 1,
   });
 });

@@ -17,11 +17,11 @@ import { noNames } from '../src/kubernetes/dns/test-names.ts';
 import { noPolicies } from '../src/kubernetes/policies/test-policy-settings.ts';
 
 /** As many as the league of real clusters has. */
-const few = sized(3, 2);
-const many = sized(50, 4);
+const few = sized(3, 3, 2);
+const many = sized(50, 50, 4);
 /** In each round, for each number of members. */
-const changes = sized(150, 3);
-const rounds = sized(10, 1);
+const changes = sized(150, 150, 3);
+const rounds = sized(10, 5, 1);
 
 const group = 'clusters.hansa.dev/v1alpha1';
 const namespace = 'hansa-system';

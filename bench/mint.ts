@@ -8,14 +8,14 @@ import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { startSite } from '../test/interop/site.ts';
-import { startSpire } from '../test/interop/spire.ts';
-import { missingTools, requireTool } from '../test/interop/tool.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { requireTool } from '../test/interop/tool.ts';
+import { spireAnchor } from './anchors.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { cpuSeconds } from './process-stat.ts';
 import { sized } from './size.ts';
 
-const rounds = sized(3, 1);
-const seconds = sized(4, 1);
+const rounds = sized(3, 2, 1);
+const seconds = sized(4, 3, 1);
 const callers = 16;
 const streamed = 64;
 
@@ -41,7 +41,7 @@ async function load(side: Side, stream: boolean, warmUp: boolean): Promise<Measu
     `-api=${side.api}`,
     `-trust-domain=${side.trustDomain}`,
     `-callers=${stream ? streamed : callers}`,
-    `-seconds=${warmUp ? sized(2, 1) : seconds}`,
+    `-seconds=${warmUp ? sized(2, 2, 1) : seconds}`,
     `-stream=${stream}`,
   ]);
   const spent = cpuSeconds([side.pid]) - before;
@@ -61,7 +61,7 @@ function middle(measured: readonly Measured[]): Measured {
 function bareSigning(): number {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const bytes = randomBytes(400);
-  const count = sized(20_000, 1000);
+  const count = sized(20_000, 20_000, 1000);
   const before = process.cpuUsage();
   for (let i = 0; i < count; i++) sign('sha256', bytes, privateKey);
   const { user, system } = process.cpuUsage(before);
@@ -69,9 +69,7 @@ function bareSigning(): number {
 }
 
 const site = await startSite();
-const missing = await missingTools('spire-server');
-if (missing !== false) process.stderr.write(`bench   SPIRE is left out: ${missing}\n`);
-const spire = missing === false ? await startSpire('hamburg.example') : undefined;
+const spire = await spireAnchor();
 try {
   const ours: Side = {
     socket: join(site.dataDir, 'admin.sock'),
@@ -100,22 +98,24 @@ try {
     if (anchor !== undefined) results.spire.push(anchor);
   }
   const anchor = theirs && middle(results.spire);
-  const calls = middle(results.calls);
-  const stream = middle(results.stream);
-  emit('mint: a call for each signing request, 16 at once', calls, anchor, {
+  emit('mint: a call for each signing request, 16 at once', results.calls, anchor, {
     atLeast: 0.7,
     aim: 1,
   });
-  emit('mint: one stream of signing requests, 64 at once', stream, anchor, { atLeast: 1.5 });
+  emit('mint: one stream of signing requests, 64 at once', results.stream, anchor, {
+    atLeast: 1.5,
+  });
   const bare = median(results.bare);
-  for (const [how, { cpuMicrosEach }] of [
-    ['a call for each', calls],
-    ['one stream', stream],
+  for (const [how, measured] of [
+    ['a call for each', results.calls],
+    ['one stream', results.stream],
   ] as const) {
+    const { cpuMicrosEach } = middle(measured);
     print({
       bench: `mint: CPU time beside the bare signature, ${how}`,
       value: rounded(1e6 / cpuMicrosEach),
       unit: 'per CPU-second',
+      ...spread(measured.map((each) => 1e6 / each.cpuMicrosEach)),
       anchor: 'ECDSA P-256 signature alone',
       anchorValue: rounded(bare),
       ratio: rounded(1e6 / cpuMicrosEach / bare),
@@ -130,14 +130,16 @@ try {
 
 function emit(
   bench: string,
-  ours: Measured,
+  measured: readonly Measured[],
   anchor: Measured | undefined,
   promise: { readonly atLeast: number; readonly aim?: number },
 ): void {
+  const ours = middle(measured);
   print({
     bench,
     value: rounded(ours.perSecond),
     unit: 'SVIDs/s',
+    ...spread(measured.map(({ perSecond }) => perSecond)),
     cpuMicrosEach: rounded(ours.cpuMicrosEach),
     p99Milliseconds: rounded(ours.p99Milliseconds),
     ...(anchor !== undefined && {

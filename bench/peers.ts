@@ -24,18 +24,19 @@ import { cpuSeconds, residentBytes } from './process-stat.ts';
 import { role, roles } from './rival.ts';
 import { isSmall, sized } from './size.ts';
 
-const sizes = sized([10, 100, 1000], [3, 4, 6]);
-const realSites = sized(3, 1);
+const sizes = sized([10, 100, 1000], [10, 100, 1000], [3, 4, 6]);
+const realSites = sized(3, 3, 1);
 /** They leave again, so that the code of the site is loaded and optimized before the first measurement. */
-const warmUpPeers = sized(10, 2);
+const warmUpPeers = sized(10, 10, 2);
 /** Below what the rate limit of a peer admits at once, and until it admits as many again. */
-const warmUpBeats = sized(100, 2);
+const warmUpBeats = sized(100, 100, 2);
 const refillMs = (warmUpBeats * messageCost * 1000) / messageLimit.perSecond;
-const warmUpBursts = sized(5, 1);
+const warmUpBursts = sized(5, 3, 1);
 const joinAtOnce = 8;
-const settleMs = sized(15_000, 100);
+const settleMs = sized(15_000, 10_000, 100);
 /** Longer for few peers, which cost little. */
-const windowMs = (count: number): number => sized(count <= 10 ? 120_000 : 60_000, 2500);
+const windowMs = (count: number): number =>
+  count <= 10 ? sized(120_000, 30_000, 2500) : sized(60_000, 12_000, 2500);
 const eventEveryMs = 1000;
 const allActiveWithinMs = 60_000;
 

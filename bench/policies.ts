@@ -12,10 +12,10 @@ import { leaseSeconds } from './league-election.ts';
 import { editPolicy, PolicyWatch, policiesPath, policyOf } from './policy-watch.ts';
 import { sized } from './size.ts';
 
-const edits = sized(300, 5);
-const policies = sized(1000, 10);
+const edits = sized(300, 100, 5);
+const policies = sized(1000, 1000, 10);
 /** Long enough for all clients to wait between attempts. */
-const awayMs = sized(120_000, 0);
+const awayMs = sized(120_000, 20_000, 0);
 /** Requests of the benchmark at once. */
 const atOnce = 8;
 

@@ -1,33 +1,46 @@
 // Measures requests per second over HTTP/1.1 with keep-alive and TLS: GET, LIST of 500 objects, and
 // durable CREATE.
 
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { type Rival, role, roles } from './rival.ts';
 import { sized } from './size.ts';
 import { type Load, type Measured, runWrk, type Target } from './wrk.ts';
 
 const CONNECTIONS = 32;
-export const ROUNDS = sized(3, 1);
+export const ROUNDS = sized(3, 2, 1);
 
 /** The two sides take turns, so that what else the machine does hits both. The first round warms up. */
 export async function alternate(
-  ours: { readonly rival: Target; readonly load: (round: number) => Load } | undefined,
+  ours: { readonly rival: Target; readonly load: (round: number) => Load },
   anchor: { readonly rival: Target; readonly load: (round: number) => Load },
-): Promise<{ readonly ours: Measured; readonly anchor: Measured }> {
+): Promise<Sides> {
   const results: { ours: Measured[]; anchor: Measured[] } = { ours: [], anchor: [] };
   for (let round = 0; round <= ROUNDS; round += 1) {
     for (const [key, side] of [
       ['anchor', anchor],
       ['ours', ours],
     ] as const) {
-      if (side === undefined) continue;
       const load = side.load(round);
       const warmUp = round === 0;
-      const measured = await runWrk(side.rival, warmUp ? { ...load, seconds: sized(2, 1) } : load);
+      const measured = await runWrk(
+        side.rival,
+        warmUp ? { ...load, seconds: sized(2, 2, 1) } : load,
+      );
       if (!warmUp) results[key].push(measured);
     }
   }
-  return { ours: middle(results.ours), anchor: middle(results.anchor) };
+  return {
+    ours: middle(results.ours),
+    anchor: middle(results.anchor),
+    rounds: results.ours,
+  };
+}
+
+export interface Sides {
+  readonly ours: Measured;
+  readonly anchor: Measured;
+  /** Of ours. */
+  readonly rounds: readonly Measured[];
 }
 
 function middle(rounds: readonly Measured[]): Measured {
@@ -41,13 +54,14 @@ function middle(rounds: readonly Measured[]): Measured {
 export function figure(
   bench: string,
   anchorName: string,
-  { ours, anchor }: { readonly ours: Measured; readonly anchor: Measured },
+  { ours, anchor, rounds }: Sides,
   promise: { readonly atLeast?: number; readonly aim?: number },
 ): Figure {
   return {
     bench,
     value: rounded(ours.perSecond),
     unit: 'requests/s',
+    ...spread(rounds.map(({ perSecond }) => perSecond)),
     anchor: anchorName,
     anchorValue: rounded(anchor.perSecond),
     ratio: rounded(ours.perSecond / anchor.perSecond),
@@ -80,18 +94,25 @@ const reads = [
   },
 ] as const;
 
-export async function* measureRates(hansa: Rival | undefined, kube: Rival): AsyncGenerator<Figure> {
+export async function* measureRates(hansa: Rival, kube: Rival): AsyncGenerator<Figure> {
   const sides = (load: (round: number) => Load) =>
-    [hansa && { rival: hansa, load }, { rival: kube, load }] as const;
+    [
+      { rival: hansa, load },
+      { rival: kube, load },
+    ] as const;
   for (const { bench, path, anchor, ...promise } of reads) {
     const sizes = await compareSizes(hansa, kube, path);
-    const [ours, theirs] = sides(() => ({ path, connections: CONNECTIONS, seconds: sized(4, 1) }));
+    const [ours, theirs] = sides(() => ({
+      path,
+      connections: CONNECTIONS,
+      seconds: sized(4, 2, 1),
+    }));
     yield { ...figure(bench, anchor, await alternate(ours, theirs), promise), ...sizes };
   }
   const [ours, theirs] = sides((round) => ({
     path: roles,
     connections: CONNECTIONS,
-    seconds: sized(5, 1),
+    seconds: sized(5, 3, 1),
     script: createScript(round),
   }));
   const measured = await alternate(ours, theirs);
@@ -100,12 +121,12 @@ export async function* measureRates(hansa: Rival | undefined, kube: Rival): Asyn
 
 /** Both sides must be asked for the same: as many objects, in about as many bytes. */
 async function compareSizes(
-  hansa: Rival | undefined,
+  hansa: Rival,
   kube: Rival,
   path: string,
-): Promise<{ readonly bytes?: number; readonly anchorBytes: number }> {
+): Promise<{ readonly bytes: number; readonly anchorBytes: number }> {
   const [theirs, ours] = await Promise.all(
-    [kube, hansa ?? kube].map(async ({ client }) => {
+    [kube, hansa].map(async ({ client }) => {
       const { text } = await client.send({ method: 'GET', path });
       const { items } = JSON.parse(text) as { items?: readonly unknown[] };
       return { bytes: Buffer.byteLength(text), items: items?.length };

@@ -8,19 +8,20 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type KubeApiserver, startKubeApiserver } from '../test/interop/kube-apiserver.ts';
 import { requireTool } from '../test/interop/tool.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { kubeAnchor } from './anchors.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { nodeEnvironment, nodeOptions } from './node-options.ts';
 import { cpuSeconds, residentBytes } from './process-stat.ts';
+import type { KubeRival } from './rival.ts';
 import { sized } from './size.ts';
 
-const objects = sized(10_000, 50);
-const changes = sized(10_000, 50);
-const rounds = sized(3, 1);
+const objects = sized(10_000, 10_000, 50);
+const changes = sized(10_000, 5_000, 50);
+const rounds = sized(3, 2, 1);
 const writers = 16;
 /** Both give memory back by themselves within this time, if they do. */
-const settleMs = sized(15_000, 100);
+const settleMs = sized(15_000, 15_000, 100);
 
 type Side = 'hansa' | 'client-go';
 
@@ -100,7 +101,7 @@ const slice = (name: string): object => ({
   })),
 });
 
-async function send(kube: KubeApiserver, method: string, to: string, body: object): Promise<void> {
+async function send(kube: KubeRival, method: string, to: string, body: object): Promise<void> {
   const headers = method === 'PATCH' ? { 'content-type': 'application/merge-patch+json' } : {};
   const sent = { method, path: to, headers, body: JSON.stringify(body) };
   const { status, text } = await kube.client.send(sent);
@@ -117,7 +118,7 @@ async function each(count: number, work: (at: number) => Promise<void>): Promise
 }
 
 async function started(
-  kube: KubeApiserver,
+  kube: KubeRival,
   side: Side,
   namespace: string,
   count: number,
@@ -129,17 +130,21 @@ async function started(
 
 const sides = ['client-go', 'hansa'] as const;
 
-async function measureRound(kube: KubeApiserver, round: number): Promise<Record<Side, Round>> {
+async function measureRound(kube: KubeRival, round: number): Promise<Record<Side, Round>> {
+  const idle = new Map<Side, Follower>();
+  const following = new Map<Side, Follower>();
+  for (const side of sides) {
+    idle.set(side, await started(kube, side, 'empty', 0));
+    following.set(side, await started(kube, side, 'full', objects));
+  }
+  // All settle side by side.
+  await delay(settleMs);
   const empty = new Map<Side, Cost>();
   const running = new Map<Side, { follows: Follower; synced: Cost }>();
-  for (const side of sides) {
-    const idle = await started(kube, side, 'empty', 0);
-    await delay(settleMs);
-    empty.set(side, idle.cost());
-    await idle.stop();
-    const follows = await started(kube, side, 'full', objects);
-    await delay(settleMs);
-    running.set(side, { follows, synced: follows.cost() });
+  for (const [side, follows] of following) running.set(side, { follows, synced: follows.cost() });
+  for (const [side, follows] of idle) {
+    empty.set(side, follows.cost());
+    await follows.stop();
   }
   // Both follow the same changes at the same time.
   const annotations = { 'bench.hansa.dev/round': String(round) };
@@ -155,11 +160,11 @@ async function measureRound(kube: KubeApiserver, round: number): Promise<Record<
     const { follows, synced } = running.get(side) as { follows: Follower; synced: Cost };
     const { cpu, bytes } = follows.cost();
     await follows.stop();
-    const idle = empty.get(side) as Cost;
+    const base = empty.get(side) as Cost;
     return {
-      syncCpu: synced.cpu - idle.cpu,
+      syncCpu: synced.cpu - base.cpu,
       changeCpu: (cpu - synced.cpu) / changes,
-      bytes: bytes - idle.bytes,
+      bytes: bytes - base.bytes,
     };
   };
   return { hansa: await roundOf('hansa'), 'client-go': await roundOf('client-go') };
@@ -179,6 +184,7 @@ function figure(
     bench,
     value: rounded(ours),
     unit,
+    ...spread(measured.map(({ hansa }) => hansa[part] * scale)),
     anchor: 'client-go informer',
     anchorValue: rounded(theirs),
     // A tick of the clock is 10 ms: a small run can need none.
@@ -188,7 +194,7 @@ function figure(
   };
 }
 
-const kube = await startKubeApiserver();
+const kube = await kubeAnchor();
 try {
   for (const name of ['empty', 'full']) {
     const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name } };

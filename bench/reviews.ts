@@ -23,23 +23,24 @@ import {
 } from '../test/interop/review-cluster.ts';
 import { type Site, startSite } from '../test/interop/site.ts';
 import type { WireClient } from '../test/interop/wire.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { residentBytes } from './process-stat.ts';
-import { alternate, figure, ROUNDS } from './rates.ts';
+import { whileQuiet } from './quiet.ts';
+import { alternate, figure, ROUNDS, type Sides } from './rates.ts';
 import { serveIssuers } from './review-issuers.ts';
 import { distinctTokens, newAudiences, repeatedTokens } from './review-load.ts';
 import { type TokenFile, writeTokens } from './review-tokens.ts';
 import { sized } from './size.ts';
 import { type Load, type Measured, runWrk, type Target } from './wrk.ts';
 
-const CONNECTIONS = sized(50, 8);
-const SECONDS = sized(4, 1);
+const CONNECTIONS = sized(50, 50, 8);
+const SECONDS = sized(4, 2, 1);
 /** Enough for one run of the fastest side. */
-const TOKENS = sized(130_000, 1_000);
+const TOKENS = sized(130_000, 70_000, 1_000);
 const REPEATED = 100;
 /** Each for ever new audiences. */
 const REUSED = 60;
-const CLUSTERS = sized(50, 3);
+const CLUSTERS = sized(50, 50, 3);
 /** An API server remembers an accepted token for 10 seconds. This many pass before a run uses one again. */
 const AREAS = 5;
 
@@ -193,11 +194,6 @@ async function measureModes(scene: Scene): Promise<void> {
   }
 }
 
-interface Sides {
-  readonly ours: Measured;
-  readonly anchor: Measured;
-}
-
 function latency(bench: string, anchor: string, sides: Sides): Figure {
   const ours = sides.ours.p99Milliseconds;
   const theirs = sides.anchor.p99Milliseconds;
@@ -205,6 +201,7 @@ function latency(bench: string, anchor: string, sides: Sides): Figure {
     bench,
     value: rounded(ours),
     unit: 'ms',
+    ...spread(sides.rounds.map(({ p99Milliseconds }) => p99Milliseconds)),
     anchor,
     anchorValue: rounded(theirs),
     ratio: rounded(theirs / ours),
@@ -220,7 +217,7 @@ function cpuBesideVerification(
   const end = token.lastIndexOf('.');
   const signed = Buffer.from(token.slice(0, end));
   const signature = Buffer.from(token.slice(end + 1), 'base64url');
-  const operations = sized(20_000, 500);
+  const operations = sized(20_000, 20_000, 500);
   const bare = median(
     Array.from({ length: 5 }, () => {
       const before = process.cpuUsage();
@@ -332,6 +329,7 @@ async function measureDeadCluster(scene: Scene): Promise<void> {
     bench: 'reviews-p99-of-nine-beside-a-dead-cluster',
     value: rounded(value),
     unit: 'ms',
+    ...spread(silent),
     anchor: 'the tenth cluster answers',
     anchorValue: rounded(anchorValue),
     ratio: rounded(anchorValue / value),
@@ -383,35 +381,40 @@ async function startProxy(target: number): Promise<Proxy> {
   };
 }
 
-/** In a site of its own, after a warm-up with few verdicts, which went with their Cluster. */
+/** Of a site that holds many verdicts, beyond one whose few verdicts went with their Cluster. */
 async function measureMemory({ cluster, credentials, tokens }: Omit<Scene, 'site'>): Promise<void> {
-  const wanted = sized(100_000, 1_000);
-  const site = await startReviewSite(credentials, ['--auth-verdict-cache-bytes=1024Mi']);
-  stops.push(() => site.stop());
+  const wanted = sized(100_000, 60_000, 1_000);
   const spec = { ...credentials.specFor('kube', cluster.kube), validation: { mode: 'jwks' } };
-  const settle = (): Promise<void> => delay(sized(75_000, 0));
-  const entries = (): Promise<number> => metric(site, 'hansa_verdict_cache_entries');
-  const fill = async (name: string, count: number): Promise<void> => {
+  const entriesOf = (site: Site): Promise<number> => metric(site, 'hansa_verdict_cache_entries');
+  const fill = async (site: Site, name: string, count: number): Promise<void> => {
     await registerCluster(site.client, name, spec);
     const ours = { name: 'hansa', url: site.url, pids: [site.pid] };
     const load = { caller: site.token, hosts: [hostOf(name)], tokens };
     // A run ends after a second, wherever it is; the next one begins where it ended.
     for (let first = 0; first < count; ) {
       await runWrk(ours, loadOf(distinctTokens({ ...load, first }), 1));
-      const held = await entries();
+      const held = await entriesOf(site);
       if (held <= first) throw new Error(`the site holds only ${held} verdicts`);
       first = held;
     }
   };
-  await fill('warm-up', wanted / 50);
-  await site.client.send({ method: 'DELETE', path: '/apis/hansa.dev/v1alpha1/clusters/warm-up' });
-  await settle();
-  const before = residentBytes([site.pid]);
-  await fill('held', wanted);
-  await settle();
-  const held = await entries();
+  const start = async (): Promise<Site> => {
+    const site = await startReviewSite(credentials, ['--auth-verdict-cache-bytes=1024Mi']);
+    stops.push(() => site.stop());
+    await fill(site, 'warm-up', wanted / 50);
+    await site.client.send({ method: 'DELETE', path: '/apis/hansa.dev/v1alpha1/clusters/warm-up' });
+    return site;
+  };
+  const [without, site] = [await start(), await start()];
+  await fill(site, 'held', wanted);
+  const settled = delay(sized(75_000, 75_000, 0));
+  const grownBytes = await whileQuiet(async () => {
+    await settled;
+    return residentBytes([site.pid]) - residentBytes([without.pid]);
+  });
+  const held = await entriesOf(site);
   const counted = (await metric(site, 'hansa_verdict_cache_bytes')) / held;
-  const grown = (residentBytes([site.pid]) - before) / held;
+  const grown = grownBytes / held;
   print({
     bench: 'memory-of-a-cached-verdict',
     value: rounded(grown),

@@ -35,17 +35,23 @@ export async function startHansa(): Promise<Rival> {
   };
 }
 
-export async function startKube(): Promise<Rival> {
+export interface KubeRival extends Rival {
+  /** Path of a file. */
+  readonly kubeconfig: string;
+}
+
+export async function startKube(): Promise<KubeRival> {
   const started = performance.now();
   const kube = await startKubeApiserver();
   const startedWithinMs = performance.now() - started;
   await kube.install(crdsOf());
-  const { url, ca, token, client } = kube;
+  const { url, ca, token, client, kubeconfig } = kube;
   return {
     name: 'kube-apiserver',
     url,
     ca,
     token,
+    kubeconfig,
     pids: [kube.pids.apiserver, kube.pids.etcd],
     client,
     startedWithinMs,

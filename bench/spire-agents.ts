@@ -16,7 +16,7 @@ import { sized } from './size.ts';
 import { WorkloadStream } from './workload-stream.ts';
 
 /** A spire-agent's own default. */
-const agentIntervalMs = sized(5000, 1000);
+const agentIntervalMs = sized(5000, 5000, 1000);
 const trustDomain = 'hamburg.example';
 const agentId = `spiffe://${trustDomain}/agent`;
 const ownUid = process.getuid?.() ?? 0;

@@ -2,14 +2,14 @@
 // that of the whole process, so it includes these API servers.
 
 import { spireScene, type TestSpireCluster } from '../src/kubernetes/spire/test-spire-scene.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { sized } from './size.ts';
 
-const many = sized(50, 3);
-const changes = sized(100, 3);
-const rounds = sized(3, 1);
+const many = sized(50, 50, 3);
+const changes = sized(100, 50, 3);
+const rounds = sized(3, 2, 1);
 /** Virtual time. Within it, all that the site repeats happens at least twice. */
-const steadyMs = sized(900_000, 60_000);
+const steadyMs = sized(900_000, 900_000, 60_000);
 /** Until a change is applied. */
 const settleMs = 2000;
 
@@ -118,6 +118,7 @@ export async function* measureClusters(): AsyncGenerator<Figure> {
     bench: `spire: CPU for a change in one of ${many} clusters in memory, over one of 1`,
     value: rounded(several / single),
     unit: '×',
+    ...spread(each.all.map((ms, round) => ms / (each.one[round] ?? single))),
     anchor: `ms with 1 cluster; ${rounded(several)} ms with ${many}`,
     anchorValue: rounded(single),
     atMost: 2,

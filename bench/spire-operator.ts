@@ -14,23 +14,24 @@ import { until } from '../test/e2e/until.ts';
 import { podName } from '../test/interop/spire-cluster.ts';
 import { requireTool } from '../test/interop/tool.ts';
 import type { Endpoint } from './federation-endpoints.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { cpuSeconds, residentBytes } from './process-stat.ts';
+import { whileQuiet } from './quiet.ts';
 import { sized } from './size.ts';
 import { measureClusters } from './spire-clusters.ts';
 import { OperatedSpire, type Way } from './spire-operated.ts';
 
-const counts = sized([1, 10, 50], [1, 3]);
+const counts = sized([1, 10, 50], [1, 10, 50], [1, 3]);
 const most = counts.at(-1) ?? 1;
-const rounds = sized(7, 1);
-const changes = sized(20, 2);
-const signSeconds = sized(3, 1);
+const rounds = sized(7, 3, 1);
+const changes = sized(20, 10, 2);
+const signSeconds = sized(3, 2, 1);
 /** All that repeats within it: a refresh of each relationship, a comparison of the sidecar, a probe of the site. */
-const steadyMs = sized(60_000, 1000);
+const steadyMs = sized(60_000, 60_000, 1000);
 /** An idle site returns memory after a minute, once. */
-const settleMs = sized(75_000, 0);
+const settleMs = sized(75_000, 75_000, 0);
 /** SPIRE's own default, between two reloads of its entries. */
-const reloadMs = sized(5000, 0);
+const reloadMs = sized(5000, 5000, 0);
 
 const print = (figure: Figure): void => console.log(JSON.stringify(figure));
 const note = (text: string): void => void process.stderr.write(`bench   spire-operator: ${text}\n`);
@@ -85,6 +86,7 @@ async function measureNewDomain(scene: OperatedSpire): Promise<void> {
       bench: `spire: federatesWith gains a trust domain until ${what}`,
       value: rounded(ours),
       unit: 'ms',
+      ...spread(times.declared.map((each) => each[key])),
       anchor: 'the steps by hand, as a script of spire-server commands',
       anchorValue: rounded(theirs),
       ratio: rounded(theirs / ours),
@@ -194,7 +196,12 @@ async function measureScale(scene: OperatedSpire): Promise<void> {
       await Promise.all(all.map(({ trustDomain }) => scene.api.refresh(trustDomain, 30_000)));
       times.push(performance.now() - before);
     }
-    print({ bench: `${at} refresh of all at once`, value: rounded(median(times)), unit: 'ms' });
+    print({
+      bench: `${at} refresh of all at once`,
+      value: rounded(median(times)),
+      unit: 'ms',
+      ...spread(times),
+    });
     print({
       bench: `${at} relationships in the API server`,
       value: await bytesOf(scene, relationshipsMapName),
@@ -249,20 +256,24 @@ async function measureSteady(scene: OperatedSpire): Promise<void> {
     scene.spire,
     scene.endpoints.slice(0, most).map((each) => each.trustDomain),
   );
-  await sleep(settleMs);
+  const settled = sleep(settleMs);
   const { site, sidecar } = scene.pids;
-  const writes = await scene.writes();
   const percent = (pid: number): (() => number) => {
     const spent = cpuSeconds([pid]);
     return () => ((cpuSeconds([pid]) - spent) / (steadyMs / 1000)) * 100;
   };
-  const [ofSite, ofSidecar] = [percent(site), percent(sidecar)];
-  await sleep(steadyMs);
-  const [siteUsed, sidecarUsed] = [ofSite(), ofSidecar()];
+  const { writes, siteUsed, sidecarUsed } = await whileQuiet(async () => {
+    await settled;
+    const before = await scene.writes();
+    const [ofSite, ofSidecar] = [percent(site), percent(sidecar)];
+    await sleep(steadyMs);
+    const used = { siteUsed: ofSite(), sidecarUsed: ofSidecar() };
+    return { ...used, writes: (await scene.writes()) - before };
+  });
   const state = `in a steady state with ${most} relationships`;
   print({
     bench: `spire: writes to the API server ${state}`,
-    value: (await scene.writes()) - writes,
+    value: writes,
     unit: 'writes',
     atMost: 0,
   });

@@ -13,8 +13,8 @@ import { sized } from './size.ts';
 import { WorkloadStream } from './workload-stream.ts';
 
 /** A spire-agent's own default. */
-const agentIntervalMs = sized(5000, 1000);
-const warmUps = sized(1, 0);
+const agentIntervalMs = sized(5000, 5000, 1000);
+const warmUps = sized(1, 0, 0);
 
 interface Side {
   readonly server: SpireServer;

@@ -9,11 +9,11 @@ import { systemClock } from '../src/core/clock/system.ts';
 import { openStore } from '../src/core/store/open.ts';
 import { migrate } from '../src/core/store/sqlite/schema.ts';
 import type { Store } from '../src/core/store/store.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { sized } from './size.ts';
 
-const rounds = sized(7, 1);
-const writes = sized(16_384, 1024);
+const rounds = sized(7, 5, 1);
+const writes = sized(16_384, 16_384, 1024);
 const names = 4096;
 const writers = 32;
 const value = Buffer.alloc(1024, 'v');
@@ -103,6 +103,7 @@ async function durableWrites(folder: string): Promise<Figure> {
     bench: 'store: durable commits of 1 KiB with an audit row, 32 waiting',
     value: rounded(rate),
     unit: 'commits/s',
+    ...spread(ours.map((one) => one.perSecond)),
     anchor: 'SQLite in a bare loop, same rows, 32 to a transaction',
     anchorValue: rounded(bareRate),
     // Of each round, because the machine's speed changes from round to round.
@@ -128,7 +129,7 @@ async function fanOut(folder: string): Promise<Figure> {
       }),
     );
     const times: number[] = [];
-    for (let round = 0; round < sized(200, 5); round++) {
+    for (let round = 0; round < sized(200, 100, 5); round++) {
       const before = performance.now();
       await store.commit({ put: [{ collection: 'things', name: 'a', encode: () => value }] });
       times.push(lastMs - before);

@@ -19,23 +19,24 @@ import { SiteAuthority } from '../src/core/identity/authority/authority.ts';
 import { encodeSpiffeBundle } from '../src/core/identity/bundle/spiffe-bundle.ts';
 import { MemoryVault } from '../src/core/identity/authority/test-vault.ts';
 import { resources } from '../test/e2e/api-client.ts';
-import { startSpire, startSpireAgent } from '../test/interop/spire.ts';
-import { missingTools, requireTool } from '../test/interop/tool.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { startSpireAgent } from '../test/interop/spire.ts';
+import { requireTool } from '../test/interop/tool.ts';
+import { spireAnchor } from './anchors.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { becomePeers, done, prepareAuthority, until, withSites } from './peered-sites.ts';
 import { cpuSeconds, residentBytes } from './process-stat.ts';
 import { sized } from './size.ts';
 
-const streams = sized(1000, 20);
+const streams = sized(1000, 1000, 20);
 const connections = 10;
 /** A spire-agent 1.16 gives its first state to 500 streams at once, and to 1,000 it does not. */
-const anchorStreams = sized(500, 10);
-const rounds = sized(20, 2);
-const anchorRounds = sized(6, 1);
-const warmUps = sized(3, 1);
+const anchorStreams = sized(500, 500, 10);
+const rounds = sized(20, 10, 2);
+const anchorRounds = sized(6, 3, 1);
+const warmUps = sized(3, 1, 1);
 /** After everything was allocated that a stream needs, and collected what it does not. */
-const settleMs = sized(3000, 100);
-const agentIntervalMs = sized(5000, 1000);
+const settleMs = sized(3000, 3000, 100);
+const agentIntervalMs = sized(5000, 5000, 1000);
 const waveWithinMs = 30_000;
 const other = 'danzig.example';
 
@@ -177,14 +178,10 @@ const { given, fetched } = await withSites(async (lubeck, bruges) => {
 });
 
 async function measureSpireAgent(): Promise<Results | undefined> {
-  const missing = await missingTools('spire-server', 'spire-agent');
-  if (missing !== false) {
-    process.stderr.write(`bench   SPIRE is left out: ${missing}\n`);
-    return undefined;
-  }
-  const spireAgent = await requireTool('spire-agent');
-  const server = await startSpire('hamburg.example');
+  const server = await spireAnchor();
+  if (server === undefined) return undefined;
   try {
+    const spireAgent = await requireTool('spire-agent');
     const set = (bundle: string): Promise<string> =>
       server.run('bundle', 'set', '-id', `spiffe://${other}`, '-format', 'spiffe', '-path', bundle);
     const file = join(server.folder, 'other.json');
@@ -240,6 +237,7 @@ function emit(bench: string, what: 'last' | 'spread', aimAtMost?: number): void 
     bench,
     value: rounded(middle(given, what)),
     unit: 'ms',
+    ...spread(given.times.map((each) => each[what])),
     cpuMicrosEach: rounded(middle(given, 'cpuMicrosEach')),
     p99Milliseconds: rounded(worst(given, what)),
     ...(aimAtMost !== undefined && { aimAtMost }),

@@ -4,7 +4,7 @@
 // process holds a Workload API stream at each of them, and waits for the bundles on these streams.
 
 import { missingTools } from '../test/interop/tool.ts';
-import { type Figure, median, percentile99, rounded } from './figure.ts';
+import { type Figure, median, percentile99, rounded, spread } from './figure.ts';
 import {
   becomePeers,
   type BenchSite,
@@ -20,12 +20,12 @@ import {
 import { sized } from './size.ts';
 import { measureSpire } from './spire-thread.ts';
 
-const rounds = sized(50, 2);
-const warmUps = sized(3, 0);
-const anchorRounds = sized(7, 1);
-const rotatingPairs = sized(5, 1);
-const hubs = sized(5, 1);
-const peersOfHub = sized(10, 2);
+const rounds = sized(50, 15, 2);
+const warmUps = sized(3, 3, 0);
+const anchorRounds = sized(7, 3, 1);
+const rotatingPairs = sized(5, 2, 1);
+const hubs = sized(5, 1, 1);
+const peersOfHub = sized(10, 10, 2);
 
 type Pair = readonly [lubeck: BenchSite, bruges: BenchSite];
 
@@ -114,6 +114,7 @@ function print(
     bench,
     value: rounded(value),
     unit: 'ms',
+    ...spread(values),
     p99Milliseconds: rounded(percentile99(values)),
     aimAtMost,
     ...(anchors.length > 0 && {
@@ -166,12 +167,14 @@ print(
 );
 
 function printWitnessing({ witnessed, unwitnessed }: Peerings): void {
-  const usable = (times: readonly Times[]): number => median(times.map(({ usableMs }) => usableMs));
-  const [ours, without] = [usable(witnessed), usable(unwitnessed)];
+  const usable = (times: readonly Times[]): readonly number[] =>
+    times.map(({ usableMs }) => usableMs);
+  const [ours, without] = [median(usable(witnessed)), median(usable(unwitnessed))];
   const figure: Figure = {
     bench: 'thread: accept and grant as above, with audit logs that the sites witness',
     value: rounded(ours),
     unit: 'ms',
+    ...spread(usable(witnessed)),
     anchor: 'the same without witnessing',
     anchorValue: rounded(without),
     ratio: rounded(without / ours),

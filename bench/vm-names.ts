@@ -11,10 +11,10 @@ import type { KubeCluster } from '../test/interop/kube-cluster.ts';
 import { League } from '../test/interop/league.ts';
 import { changeMember, shop, systemNamespace } from '../test/interop/league-members.ts';
 import { createService, findService } from '../test/interop/league-services.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { sized } from './size.ts';
 
-const rounds = sized(20, 1);
+const rounds = sized(20, 7, 1);
 const zone = 'fed.example';
 /** Of ExternalDNS as `startExternalDns` runs it. Its default is a minute. */
 const intervalMs = 1000;
@@ -110,6 +110,7 @@ try {
     bench: `${bench} its name is on the copy for ExternalDNS`,
     value: rounded(annotated),
     unit: 'ms',
+    ...spread(times.annotated),
     anchor: 'interval of ExternalDNS here, ms; its default is 60,000',
     anchorValue: intervalMs,
     ratio: rounded(intervalMs / annotated),
@@ -118,6 +119,7 @@ try {
     bench: `${bench} dig answers its name`,
     value: rounded(answered),
     unit: 'ms',
+    ...spread(times.answered),
     anchor: 'a Service with the annotations of ExternalDNS until dig answers its name, ms',
     anchorValue: rounded(plain),
     ratio: rounded(plain / answered),

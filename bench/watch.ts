@@ -1,29 +1,23 @@
-// Benchmarks watches: the time until a change reaches the last of a thousand watchers, and the cost of
-// an idle one.
+// Opens many watches, and measures the time until a change reaches the last of a thousand watchers.
 
 import { type ClientHttp2Session, connect } from 'node:http2';
 import { request } from 'node:https';
-import { setTimeout as delay } from 'node:timers/promises';
-import { type Figure, median, rounded } from './figure.ts';
-import { residentBytes } from './process-stat.ts';
+import { type Figure, median, rounded, spread } from './figure.ts';
 import { type Rival, role, roles } from './rival.ts';
 import { sized } from './size.ts';
 
-const WATCHERS = sized(1000, 20);
-const ROUNDS = sized(7, 1);
+export const WATCHERS = sized(1000, 1000, 20);
+const ROUNDS = sized(7, 5, 1);
 
 /** Both servers allow at least this many streams on a connection. */
 const STREAMS_PER_CONNECTION = 100;
 
-/** kube-apiserver makes garbage for a while after a burst of new watches. */
-const SETTLE_MS = sized(1500, 100);
-
 /** A watcher that has not seen a change by then never will. */
 const LATE_AFTER_MS = 30_000;
 
-type Wire = 'connection' | 'stream';
+export type Wire = 'connection' | 'stream';
 
-const names = { connection: 'connections', stream: 'HTTP/2 streams' } as const;
+export const wireNames = { connection: 'connections', stream: 'HTTP/2 streams' } as const;
 
 interface Watchers {
   /** Resolves when every watcher has seen an event that mentions the name. */
@@ -31,46 +25,25 @@ interface Watchers {
   close(): Promise<void>;
 }
 
-export async function* measureWatch(hansa: Rival | undefined, kube: Rival): AsyncGenerator<Figure> {
+export async function* measureWatch(hansa: Rival, kube: Rival): AsyncGenerator<Figure> {
   for (const wire of ['connection', 'stream'] as const) {
-    const theirs = await timeToLast(kube, wire);
-    const ours = hansa === undefined ? Number.NaN : await timeToLast(hansa, wire);
+    const theirs = median(await timesToLast(kube, wire));
+    const times = await timesToLast(hansa, wire);
+    const ours = median(times);
     yield {
       bench: `watch-to-last-of-1000-${wire}s`,
       value: rounded(ours),
       unit: 'ms',
-      anchor: `kube-apiserver, ${names[wire]}`,
+      ...spread(times),
+      anchor: `kube-apiserver, ${wireNames[wire]}`,
       anchorValue: rounded(theirs),
       ratio: rounded(theirs / ours),
     };
   }
 }
 
-/**
- * In processes of their own: what an earlier measurement has freed would be used again, and a
- * watcher would seem to cost nothing.
- */
-export async function* measureWatcherMemory(
-  startOurs: (() => Promise<Rival>) | undefined,
-  startTheirs: () => Promise<Rival>,
-): AsyncGenerator<Figure> {
-  for (const wire of ['connection', 'stream'] as const) {
-    const theirs = await memoryEach(startTheirs, wire);
-    const ours = startOurs === undefined ? Number.NaN : await memoryEach(startOurs, wire);
-    yield {
-      bench: `memory-per-idle-watcher-${wire}`,
-      value: rounded(ours / 1024),
-      unit: 'KiB',
-      anchor: `kube-apiserver, ${names[wire]}`,
-      anchorValue: rounded(theirs / 1024),
-      ratio: rounded(theirs / ours),
-      aimAtMost: wire === 'connection' ? 120 : 30,
-    };
-  }
-}
-
-async function timeToLast(rival: Rival, wire: Wire): Promise<number> {
-  const watchers = await open(rival, wire, await currentVersion(rival), WATCHERS);
+async function timesToLast(rival: Rival, wire: Wire): Promise<readonly number[]> {
+  const watchers = await openWatches(rival, wire, WATCHERS);
   const times: number[] = [];
   for (let round = 0; round <= ROUNDS; round += 1) {
     const name = `watched-${wire}-${round}`;
@@ -82,29 +55,7 @@ async function timeToLast(rival: Rival, wire: Wire): Promise<number> {
     if (round > 0) times.push(took);
   }
   await watchers.close();
-  return median(times);
-}
-
-/**
- * The slope between two crowds, so that what the first watcher of all costs is left out. Together
- * they are as many as one user and one address may have.
- */
-async function memoryEach(start: () => Promise<Rival>, wire: Wire): Promise<number> {
-  const rival = await start();
-  try {
-    const version = await currentVersion(rival);
-    const first = await open(rival, wire, version, WATCHERS / 5);
-    await delay(SETTLE_MS);
-    const before = residentBytes(rival.pids);
-    const count = WATCHERS - WATCHERS / 5;
-    const more = await open(rival, wire, version, count);
-    await delay(SETTLE_MS);
-    const each = (residentBytes(rival.pids) - before) / count;
-    await Promise.all([first.close(), more.close()]);
-    return each;
-  } finally {
-    await rival.stop();
-  }
+  return times;
 }
 
 async function currentVersion(rival: Rival): Promise<string> {
@@ -150,7 +101,9 @@ class Sightings {
   }
 }
 
-async function open(rival: Rival, wire: Wire, version: string, count: number): Promise<Watchers> {
+/** From the current version of the collection. */
+export async function openWatches(rival: Rival, wire: Wire, count: number): Promise<Watchers> {
+  const version = await currentVersion(rival);
   const sightings = new Sightings();
   const path = `${roles}?watch=true&resourceVersion=${version}&timeoutSeconds=600`;
   const headers = { authorization: `Bearer ${rival.token}`, accept: 'application/json' };

@@ -68,7 +68,20 @@ suite('make bench, with as little as shows that it works', { skip }, () => {
 });
 
 test('a page of only some figures is not written', async () => {
-  const { code, stderr } = await bench('--write', '--only', 'store');
+  const { code, stderr } = await bench('--write', 'store');
   assert.equal(code, 2);
   assert.match(stderr, /--write needs a whole run/);
+});
+
+test('a part that does not exist is named, beside those that do', async () => {
+  const { code, stderr } = await bench('store,shop');
+  assert.equal(code, 2);
+  assert.match(stderr, /no part shop\. The parts are: watchers, .*store/);
+});
+
+test('only the parts that are asked for run', async () => {
+  const { code, stdout, stderr } = await bench('store,members');
+  assert.equal(code, 0, stderr);
+  const names = stdout.match(/"bench":"\w+/g);
+  assert.deepEqual([...new Set(names)], ['"bench":"store', '"bench":"league']);
 });

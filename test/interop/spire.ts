@@ -97,13 +97,12 @@ plugins {
   const words = [...knowing(options.names ?? {}, folder), program];
   const server = start(words, configuration, folder, env);
   const { pid } = server;
-  const run = (...command: readonly string[]): Promise<string> =>
-    execute(program, [...command, '-socketPath', socket]);
+  const commands = await spireCommands(socket);
   const stop = async (): Promise<void> => {
     await server.end();
     await rm(folder, { recursive: true, force: true });
   };
-  await untilHealthy(() => run('healthcheck'), server).catch(async (error: unknown) => {
+  await untilHealthy(() => commands.run('healthcheck'), server).catch(async (error: unknown) => {
     await stop();
     throw error;
   });
@@ -114,11 +113,18 @@ plugins {
     socket,
     pid,
     folder,
-    run,
-    bundle: () => run('bundle', 'show', '-format', 'spiffe'),
+    ...commands,
     presented: () => presentedAt(federation),
     stop,
   };
+}
+
+/** Commands of a server with this socket. */
+export async function spireCommands(socket: string): Promise<Pick<SpireServer, 'run' | 'bundle'>> {
+  const program = await requireTool('spire-server');
+  const run = (...command: readonly string[]): Promise<string> =>
+    execute(program, [...command, '-socketPath', socket]);
+  return { run, bundle: () => run('bundle', 'show', '-format', 'spiffe') };
 }
 
 function profileOf({ web }: SpireOptions): string {
@@ -147,7 +153,10 @@ export interface SpireAgent {
  * An agent of the server on this machine, as spiffe://TRUST-DOMAIN/agent. It asks its server every
  * `syncSeconds`; tests have no time for SPIRE's own five.
  */
-export async function startSpireAgent(server: SpireServer, syncSeconds = 1): Promise<SpireAgent> {
+export async function startSpireAgent(
+  server: Pick<SpireServer, 'trustDomain' | 'port' | 'run'>,
+  syncSeconds = 1,
+): Promise<SpireAgent> {
   const program = await requireTool('spire-agent');
   const folder = await mkdtemp(join(tmpdir(), 'hansa-spire-agent-'));
   const socket = join(folder, 'agent.sock');
