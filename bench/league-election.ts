@@ -1,5 +1,6 @@
-// How long a cluster has no leader after its leader was killed, for sites and for processes that use the
-// leader election of client-go, with Leases of the same duration in the same cluster.
+// How long a cluster has no leader after its leader was killed, for sites and for processes that use the leader
+// election of client-go, with Leases of the same duration in the same clusters. What has to expire expires side by
+// side: all Leases of a killed site, and those of client-go in all clusters.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { KubeCluster } from '../test/interop/kube-cluster.ts';
 import type { League } from '../test/interop/league.ts';
-import { systemNamespace } from '../test/interop/league-members.ts';
+import { clusterNames, systemNamespace } from '../test/interop/league-members.ts';
 import { requireTool } from '../test/interop/tool.ts';
 import { sized } from './size.ts';
 
@@ -19,10 +20,16 @@ interface LeaseEvent {
   readonly object: { readonly spec?: { readonly holderIdentity?: string } };
 }
 
-/** Resolves to the time at which another process than `old` holds the Lease. */
-async function untilTaken(cluster: KubeCluster, lease: string, old: string): Promise<number> {
+interface HeldLease {
+  readonly cluster: KubeCluster;
+  readonly name: string;
+  readonly holder: string;
+}
+
+/** Resolves to the time at which another process holds the Lease. */
+async function untilTaken({ cluster, name, holder: old }: HeldLease): Promise<number> {
   const path = `/apis/coordination.k8s.io/v1/namespaces/${systemNamespace}/leases`;
-  const query = `watch=true&fieldSelector=metadata.name%3D${lease}`;
+  const query = `watch=true&fieldSelector=metadata.name%3D${name}`;
   return new Promise((resolve, reject) => {
     const watching = cluster.client.watch({ method: 'GET', path: `${path}?${query}` }, (line) => {
       const { object } = JSON.parse(line) as LeaseEvent;
@@ -35,41 +42,44 @@ async function untilTaken(cluster: KubeCluster, lease: string, old: string): Pro
   });
 }
 
-/** Kills the leader at any moment between two renewals. */
+/** Kills the holder at any moment between two renewals. Milliseconds for each Lease that it held. */
 async function measure(
-  cluster: KubeCluster,
-  lease: string,
-  holder: string,
+  held: readonly HeldLease[],
   kill: () => unknown,
-): Promise<number> {
-  const taken = untilTaken(cluster, lease, holder);
+): Promise<readonly number[]> {
+  const taken = Promise.all(held.map(untilTaken));
   await delay(Math.random() * leaseSeconds * 1000);
   const killedMs = performance.now();
   await kill();
-  return (await taken) - killedMs;
+  return (await taken).map((takenMs) => takenMs - killedMs);
 }
 
-async function siteRound(league: League): Promise<number> {
+async function siteRound(league: League): Promise<readonly number[]> {
   const site = await league.leaderOf('west');
-  const holder = (await league.lease('west'))?.holder ?? '';
-  const ms = await measure(league.clusters.west, 'hansa-leader', holder, () => site.end('SIGKILL'));
+  const held: HeldLease[] = [];
+  for (const name of clusterNames) {
+    if ((await league.leaderOf(name)) !== site) continue;
+    const { holder = '' } = (await league.lease(name)) ?? {};
+    held.push({ cluster: league.clusters[name], name: 'hansa-leader', holder });
+  }
+  const times = await measure(held, () => site.end('SIGKILL'));
   await site.start();
   await league.ready();
-  return ms;
+  return times;
 }
 
 class Elector {
-  readonly identity: string;
+  readonly lease: HeldLease;
   readonly leads: Promise<unknown>;
   readonly #child: ChildProcess;
 
-  constructor(program: string, { kubeconfig }: KubeCluster, identity: string) {
-    this.identity = identity;
+  constructor(program: string, cluster: KubeCluster, identity: string) {
+    this.lease = { cluster, name: 'rival', holder: identity };
     const child = spawn(
       program,
       [
         'elect',
-        `-kubeconfig=${kubeconfig}`,
+        `-kubeconfig=${cluster.kubeconfig}`,
         `-namespace=${systemNamespace}`,
         '-lease=rival',
         `-identity=${identity}`,
@@ -90,35 +100,33 @@ class Elector {
   }
 }
 
-/** In milliseconds, of each round. */
+/** In milliseconds, of each Lease in each round. */
 export async function measureElections(
   league: League,
 ): Promise<{ readonly hansa: readonly number[]; readonly clientGo: readonly number[] }> {
   const program = await requireTool('client-go');
-  const { west } = league.clusters;
+  const start = (round: number): readonly Elector[] =>
+    clusterNames.map((name) => new Elector(program, league.clusters[name], `rival-${round}`));
   const hansa: number[] = [];
   const clientGo: number[] = [];
-  let leader = new Elector(program, west, 'rival-0');
-  let next: Elector | undefined;
+  let leaders = start(0);
+  let standbys: readonly Elector[] = [];
   try {
-    await leader.leads;
+    await Promise.all(leaders.map(({ leads }) => leads));
     for (let round = 1; round <= rounds; round++) {
-      next = new Elector(program, west, `rival-${round}`);
-      // It must have seen the Lease before the leader dies, as a standby process has.
+      standbys = start(round);
+      // They must have seen the Leases before the leaders die, as standby processes have.
       await delay(leaseSeconds * 500);
-      const { identity } = leader;
-      // Side by side: both mostly wait until their Leases end.
-      const [theirs, ours] = await Promise.all([
-        measure(west, 'rival', identity, () => leader.kill()),
+      const [ours, ...theirs] = await Promise.all([
         siteRound(league),
+        ...leaders.map((leader) => measure([leader.lease], () => leader.kill())),
       ]);
-      clientGo.push(theirs);
-      hansa.push(ours);
-      leader = next;
+      hansa.push(...ours);
+      clientGo.push(...theirs.flat());
+      leaders = standbys;
     }
   } finally {
-    await leader.kill();
-    await next?.kill();
+    for (const elector of [...leaders, ...standbys]) await elector.kill();
   }
   return { hansa, clientGo };
 }
