@@ -20,6 +20,8 @@ const signers = sized(100, 100, 4);
 const signSeconds = sized(4, 3, 0.5);
 const signRounds = sized(3, 2, 1);
 const sizes = sized([10, 100, 1000], [10, 100, 1000], [4, 8, 12]);
+/** Few agents need about as much as the measurement is off: several sites have so many, and the median counts. */
+const sitesOf = (count: number): number => (count === Math.max(...sizes) ? 1 : sized(3, 3, 2));
 const newEntries = sized(200, 100, 3);
 const anchorNewEntries = sized(10, 3, 1);
 const rotations = sized(10, 5, 2);
@@ -145,7 +147,7 @@ async function rotate(site: AgentSite, fleet: Fleet, machines: Machines, sequenc
   };
 }
 
-/** A site with so many agents, all connected. */
+/** A site with so many agents, all connected. Real ones are among them at one site of each size. */
 interface Crowd {
   readonly count: number;
   readonly site: AgentSite;
@@ -154,7 +156,8 @@ interface Crowd {
   stop(): Promise<void>;
 }
 
-async function startCrowd(count: number): Promise<Crowd> {
+async function startCrowd(count: number, hasReal: boolean): Promise<Crowd> {
+  const real = hasReal ? realAgents : 0;
   const site = await AgentSite.start();
   let fleet: Fleet | undefined;
   let machines: Machines | undefined;
@@ -166,11 +169,11 @@ async function startCrowd(count: number): Promise<Crowd> {
   try {
     await site.setBundle(other, (await newBundle(other, 1)).document);
     await site.createEntries(10);
-    fleet = await site.openFleet(count - realAgents);
+    fleet = await site.openFleet(count - real);
     // The memory that the joins needed and left free would hide that of the agents.
     await site.crashAndRestart();
-    machines = await startMachines(site, realAgents);
-    await fleet.connect(count - realAgents);
+    machines = await startMachines(site, real);
+    await fleet.connect(count - real);
     return { count, site, fleet, machines, stop };
   } catch (error) {
     await stop();
@@ -184,17 +187,24 @@ interface Idle {
   readonly cpuSeconds: number;
 }
 
-/** After all have settled. */
-async function measureIdle(crowds: readonly Crowd[]): Promise<readonly Idle[]> {
+/** After all have settled. The median of the sites of each size. */
+async function measureIdle(crowds: readonly Crowd[]): Promise<ReadonlyMap<number, Idle>> {
   const before = crowds.map(({ site: { pid } }) => ({
     bytes: residentBytes([pid]),
     cpuSeconds: cpuSeconds([pid]),
   }));
   await sleep(idleMs);
-  return crowds.map(({ site: { pid } }, at) => {
+  const idle = crowds.map(({ count, site: { pid } }, at) => {
     const { bytes = 0, cpuSeconds: spent = 0 } = before[at] ?? {};
-    return { bytes, cpuSeconds: ((cpuSeconds([pid]) - spent) * 1000) / idleMs };
+    return { count, bytes, cpuSeconds: ((cpuSeconds([pid]) - spent) * 1000) / idleMs };
   });
+  return new Map(
+    sizes.map((count) => {
+      const alike = idle.filter((each) => each.count === count);
+      const bytes = median(alike.map((each) => each.bytes));
+      return [count, { bytes, cpuSeconds: median(alike.map((each) => each.cpuSeconds)) }];
+    }),
+  );
 }
 
 interface Size {
@@ -338,22 +348,26 @@ try {
   const [workload] = machines.workloads;
   if (agent === undefined || workload === undefined) throw new Error('unreachable');
   const crowds: Crowd[] = [];
+  const others: Crowd[] = [];
   for (const count of sizes) {
-    const crowd = await startCrowd(count);
-    stops.push(() => crowd.stop());
-    crowds.push(crowd);
+    for (let copy = 0; copy < sitesOf(count); copy++) {
+      const crowd = await startCrowd(count, copy === 0);
+      stops.push(() => crowd.stop());
+      (copy === 0 ? crowds : others).push(crowd);
+    }
   }
   const settled = sleep(settleMs);
   const idle = await whileQuiet(async () => {
     await settled;
     printIdleMemory(residentBytes([agent.pid]), spire?.agentBytes());
-    return measureIdle(crowds);
+    return measureIdle([...crowds, ...others]);
   });
+  for (const crowd of others) await crowd.stop();
 
   // What each agent costs a site, and how a site recovers from a crash.
   const measured: Size[] = [];
-  for (const [at, crowd] of crowds.entries()) {
-    measured.push(await measureRotations(crowd, idle[at] as Idle));
+  for (const crowd of crowds) {
+    measured.push(await measureRotations(crowd, idle.get(crowd.count) as Idle));
   }
   printGrowth(measured);
   await measureReconnect(crowds.at(-1) as Crowd);

@@ -24,30 +24,30 @@ const at = (long: number, quick: number): Planned => ({ long, quick });
 
 export const parts: readonly Part[] = [
   { name: 'watchers', works: at(45, 20), anchors: ['kube'] },
-  { name: 'memory', works: at(100, 100), settles: 75, idles: at(0, 0) },
-  { name: 'api', works: at(165, 90), settles: 75, idles: at(0, 0), anchors: ['kube'] },
+  { name: 'memory', works: at(95, 95), settles: 75, idles: at(0, 0) },
+  { name: 'api', works: at(165, 85), settles: 75, idles: at(0, 0), anchors: ['kube'] },
   // Compared with SQLite, with cryptography only, (`thread`) with two SPIRE servers and without witnessing,
   // (`heartbeats`) with the same without kept connections, and (`peers`) with the same of a few peers.
   { name: 'store', works: at(8, 6) },
   { name: 'audit', works: at(25, 20) },
   { name: 'identity', works: at(20, 13) },
-  { name: 'thread', works: at(240, 90) },
+  { name: 'thread', works: at(270, 100) },
   { name: 'heartbeats', works: at(45, 20) },
-  { name: 'peers', works: at(900, 255) },
+  { name: 'peers', works: at(900, 226) },
   // Compared with SPIRE.
   { name: 'bundle', works: at(105, 50), anchors: ['spire'] },
   { name: 'mint', works: at(45, 25), anchors: ['spire'] },
   { name: 'streams', works: at(90, 45), anchors: ['spire'] },
-  { name: 'federations', works: at(90, 80) },
+  { name: 'federations', works: at(85, 70) },
   { name: 'agents', works: at(240, 130), settles: 95, idles: at(180, 120) },
   // Compared with the kube-apiserver that signs its tokens.
   { name: 'reviews', works: at(300, 150), settles: 75, idles: at(0, 0) },
   // Compared with client-go, with the writes of the API servers themselves, (`vm-names`) with ExternalDNS by itself,
   // (`spire-operator`) with commands of SPIRE, and (`idle`) with a site without the plane.
-  { name: 'reflector', works: at(150, 85), anchors: ['kube'] },
-  { name: 'league', works: at(560, 220) },
+  { name: 'reflector', works: at(150, 47), anchors: ['kube'] },
+  { name: 'league', works: at(540, 195) },
   { name: 'members', works: at(15, 10) },
-  { name: 'policies', works: at(240, 115) },
+  { name: 'policies', works: at(230, 105) },
   { name: 'vm-names', works: at(75, 45) },
   { name: 'spire-operator', works: at(200, 145), settles: 75, idles: at(60, 60) },
   { name: 'idle', works: at(18, 12), settles: 75, idles: at(0, 0) },

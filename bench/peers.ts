@@ -36,7 +36,7 @@ const joinAtOnce = 8;
 const settleMs = sized(15_000, 10_000, 100);
 /** Longer for few peers, which cost little. */
 const windowMs = (count: number): number =>
-  count <= 10 ? sized(120_000, 30_000, 2500) : sized(60_000, 12_000, 2500);
+  count <= 10 ? sized(120_000, 24_000, 2500) : sized(60_000, 12_000, 2500);
 const eventEveryMs = 1000;
 const allActiveWithinMs = 60_000;
 

@@ -18,7 +18,7 @@ import { sized } from './size.ts';
 
 const objects = sized(10_000, 10_000, 50);
 const changes = sized(10_000, 5_000, 50);
-const rounds = sized(3, 2, 1);
+const rounds = sized(3, 1, 1);
 const writers = 16;
 /** Both give memory back by themselves within this time, if they do. */
 const settleMs = sized(15_000, 15_000, 100);
