@@ -418,7 +418,7 @@ function serviceOf({ metadata: { namespace = '', labels = {} } }: EndpointSlice)
   return `${namespace}/${labels[serviceNameLabel]}`;
 }
 
-/** Whoever came first, all clusters agree about it. */
+/** All clusters agree on which one came first. */
 function checkPorts(views: readonly ClusterView[]): void {
   const known = new Map<string, unknown>();
   for (const { clusterID, services } of views) {

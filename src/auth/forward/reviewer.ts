@@ -177,7 +177,7 @@ export class ClusterTokenReviewer implements TokenReviewer {
   }
 
   /**
-   * In mode hybrid, one question says for the lag whether the token is alive, for all audiences: whoever asks about
+   * In mode hybrid, one question says for the lag whether the token is alive, for all audiences: every caller that asks about
    * the same token joins it or uses its answer. Otherwise each question is asked as it is.
    */
   async #forward(

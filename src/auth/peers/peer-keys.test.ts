@@ -152,7 +152,7 @@ suite('the keys of a cluster of a peer', () => {
     assert.equal(scene.ids(), undefined);
   });
 
-  test('do not include a key that a cluster of this site proves, whoever published it first', async () => {
+  test('do not include a key that a cluster of this site proves, even if another published it first', async () => {
     const scene = await peerScene();
     scene.answer({ keys: { a: 0, b: 1 } });
     await scene.fetch();

@@ -50,7 +50,7 @@ export class WorkTime {
   }
 }
 
-/** For work that nobody else waits for. */
+/** For work that delays no other work. */
 export const oneSlice: Slice = {
   isOver: () => false,
   next: () => Promise.resolve(),

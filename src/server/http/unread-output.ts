@@ -63,7 +63,7 @@ export class UnreadBudget {
     return Math.floor(Math.min(maxWriteBytes, Math.max(minWriteBytes, left / 4)));
   }
 
-  /** Output of this size waits. Starts its deadline, anew if the output has one. */
+  /** Output of this size waits. Starts its deadline, or restarts it. */
   hold(output: UnreadOutput, user: string, bytes: number): void {
     this.release(output);
     const account = this.#accounts.get(user) ?? { bytes: 0, waiting: new Map() };
@@ -102,7 +102,7 @@ export class UnreadBudget {
     while (this.#bytes > this.#limits.maxBytes) this.#cutOffOldest(this.#largest());
   }
 
-  /** Whoever has most unread pays first, so that many small readers do not. */
+  /** The user with the most unread output pays first, so that many small readers do not. */
   #largest(): Account {
     let largest: Account | undefined;
     for (const account of this.#accounts.values()) {

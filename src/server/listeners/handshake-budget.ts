@@ -1,5 +1,5 @@
 // Limits what TLS handshakes with client certificates cost for one source. OpenSSL verifies the certificates
-// of a client in the handshake, whoever signed them: seven with P-521 keys take 10 ms of the main thread, and
+// of a client in the handshake, also of strangers: seven with P-521 keys take 10 ms of the main thread, and
 // the largest message that OpenSSL reads takes 300 ms. So the site closes new connections of a source that is
 // beyond its budget before their handshake. Certificates that this site then finds valid do not count.
 

@@ -1,6 +1,6 @@
 // Decides whether a caller that no peer speaks for may reach an offer: a workload of this site, or one of a
 // trust domain that is federated without a peer, such as that of a SPIRE server. Grants are for peers, so
-// the offer itself names these callers (`spec.callers`), and nobody else may call. Pure.
+// the offer itself names these callers (`spec.callers`), and no other caller may. Pure.
 
 import type { ServiceOffer } from '../../api/kinds/service-offer.ts';
 import type { SpiffeId } from '../../api/values/spiffe-id.ts';
